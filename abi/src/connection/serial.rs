@@ -44,6 +44,8 @@ pub struct SerialVirtualiserClient<F: Form = Start> {
     /// Bytes to the client: input, or the log's lines; absent where the description gives it
     /// neither.
     pub rx: F::Optional<F::Ring>,
+    /// The operator's commands to the client, a letter each; absent where it takes none.
+    pub commands: F::Optional<F::Ring>,
     /// Channel to the client.
     pub channel: F::Channel,
     /// The rights of the virtualiser over that channel: it may not notify who only logs, which
@@ -84,6 +86,9 @@ pub struct SerialClient<F: Form = Start> {
     pub tx: F::Ring,
     /// Bytes received: input, or the log's lines; absent where the description gives neither.
     pub rx: F::Optional<F::Ring>,
+    /// The operator's commands: letters typed behind Ctrl-] while this console is in focus; absent
+    /// where the description gives none.
+    pub commands: F::Optional<F::Ring>,
     /// Channel to the virtualiser.
     pub channel: F::Channel,
 }

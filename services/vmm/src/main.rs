@@ -21,6 +21,7 @@ mod console;
 mod devices;
 mod last_lines;
 mod memory;
+mod pause;
 mod shared;
 mod virtual_cpu;
 
@@ -36,6 +37,7 @@ use culm_guest::exit::Exit;
 use culm_guest::{Machine, Outcome};
 use devices::Backends;
 use memory::GuestMemory;
+use pause::Pause;
 use shared::Shared;
 use virtual_cpu::{Left, VirtualCpu};
 
@@ -71,6 +73,7 @@ struct Monitor {
     memory: GuestMemory,
     backends: Backends,
     state: State,
+    pause: Pause,
     /// The time at which the system ends with the guest.
     halt_at: Option<Instant>,
 }
@@ -97,13 +100,16 @@ impl Component for Monitor {
             memory: GuestMemory::new(Region::new(connections.guest.memory)),
             backends,
             state: State::Begins,
+            pause: Pause::new(&connections.console),
             halt_at: None,
         };
+        monitor.pause.follow(Channels::NONE);
         monitor.work();
         monitor
     }
 
-    fn notified(&mut self, _: Channels) {
+    fn notified(&mut self, channels: Channels) {
+        self.pause.follow(channels);
         self.work();
     }
 }
@@ -151,8 +157,13 @@ impl Monitor {
     }
 
     /// Resumes the virtual CPUs that are here and on. Gives the others the interrupts that there
-    /// are for them, and stops those that must leave.
+    /// are for them, and stops those that must leave, and all
+    /// of them while the guest is paused.
     fn resume(&mut self) {
+        if self.pause.is_on() {
+            self.are_all_here();
+            return;
+        }
         for (cpu, virtual_cpu) in self.cpus.iter_mut().enumerate() {
             if virtual_cpu.is_here() && self.machine.power.is_on(cpu) {
                 virtual_cpu.resume(&self.machine.controller.offer(cpu));

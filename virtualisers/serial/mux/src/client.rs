@@ -20,6 +20,8 @@ pub struct Client {
     tx: Consumer<u8>,
     /// What is typed goes here; a client without it is no console.
     rx: Option<Producer<u8>>,
+    /// The operator's commands go here, if the client takes any.
+    commands: Option<Producer<u8>>,
     /// The line being collected. Of a console in focus: what it has printed of its current line.
     line: Line,
     /// Bytes of the line that were popped and not released, its end included.
@@ -39,7 +41,13 @@ impl Client {
         tx: Consumer<u8>,
         rx: Option<Producer<u8>>,
     ) -> Self {
-        Self { name, channel, may_notify, tx, rx, line: Line::EMPTY, held: 0, overdue: None, active: true }
+        let (commands, line) = (None, Line::EMPTY);
+        Self { name, channel, may_notify, tx, rx, commands, line, held: 0, overdue: None, active: true }
+    }
+
+    /// Gives it the operator's commands too.
+    pub fn with_commands(self, commands: Option<Producer<u8>>) -> Self {
+        Self { commands, ..self }
     }
 
     /// Returns its name.
@@ -142,18 +150,26 @@ impl Client {
         self.rx.as_mut().is_some_and(|rx| rx.push(byte).is_ok())
     }
 
+    /// Gives it a command of the operator's; returns whether it takes any, and there was space.
+    pub fn command(&mut self, letter: u8) -> bool {
+        self.commands.as_mut().is_some_and(|commands| commands.push(letter).is_ok())
+    }
+
     /// Hands over what was typed.
     pub fn hand_over(&mut self) {
-        if let Some(peer) = self.rx.as_mut().map(Producer::publish) {
-            self.notify(peer);
+        for queue in [&mut self.rx, &mut self.commands].into_iter().flatten() {
+            let peer = queue.publish();
+            if peer.is_asleep() && self.may_notify {
+                self.channel.notify();
+            }
         }
     }
 
     /// Tells the client of this life of the virtualiser.
     pub fn greet(&mut self) {
         let mut peer = self.tx.release();
-        if let Some(rx) = &mut self.rx {
-            peer |= rx.publish();
+        for queue in [&mut self.rx, &mut self.commands].into_iter().flatten() {
+            peer |= queue.publish();
         }
         self.notify(peer);
     }
@@ -166,6 +182,7 @@ impl Client {
 
     /// Returns how often the client broke the rules of its queues.
     pub fn violations(&self) -> u64 {
-        u64::from(self.tx.violations()) + u64::from(self.rx.as_ref().map_or(0, Producer::violations))
+        let given = [&self.rx, &self.commands].into_iter().flatten();
+        u64::from(self.tx.violations()) + given.map(|queue| u64::from(queue.violations())).sum::<u64>()
     }
 }

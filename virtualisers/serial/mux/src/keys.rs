@@ -21,6 +21,8 @@ pub enum Key {
     Log,
     /// The list of consoles.
     List,
+    /// A letter that the console in focus knows the meaning of, if it takes commands.
+    Command(u8),
     /// Which keys there are; also where the operator pressed one that is none.
     Help,
 }
@@ -46,6 +48,7 @@ impl Keys {
             b'0' => Key::Log,
             b'1'..=b'9' => Key::Console(byte - b'0'),
             b'l' => Key::List,
+            b'a'..=b'z' => Key::Command(byte),
             _ => Key::Help,
         })
     }
@@ -65,7 +68,8 @@ mod tests {
     fn keys_are_told_from_input() {
         assert_eq!(keys(b"a\x1dn\x1dp"), [Key::Input(b'a'), Key::Next, Key::Previous]);
         assert_eq!(keys(b"\x1d3\x1d0\x1dl"), [Key::Console(3), Key::Log, Key::List]);
-        assert_eq!(keys(b"\x1d?\x1d\r"), [Key::Help, Key::Help]);
+        assert_eq!(keys(b"\x1da\x1dz"), [Key::Command(b'a'), Key::Command(b'z')]);
+        assert_eq!(keys(b"\x1d?\x1d\r\x1dZ\x1d{"), [Key::Help; 4]);
         assert_eq!(keys(b"\x1d"), []);
     }
 

@@ -57,7 +57,9 @@ impl Component for SerialVirtualiser {
         let clients = clients.iter().map(|client| {
             let rx = (client.rx.capacity > 0 && !client.listens()).then(|| queue::producer(client.rx));
             let name = start::text(client.name).as_bytes();
-            Client::new(name, Channel::new(client.channel), client.may_notify(), queue::consumer(client.tx), rx)
+            let commands = (client.commands.capacity > 0).then(|| queue::producer(client.commands));
+            let tx = queue::consumer(client.tx);
+            Client::new(name, Channel::new(client.channel), client.may_notify(), tx, rx).with_commands(commands)
         });
         let clients: Vec<Client> = clients.collect();
         let driver = Channel::new(serial.driver_channel);

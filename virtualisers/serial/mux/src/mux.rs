@@ -294,6 +294,12 @@ impl Mux {
                         false => done.input_dropped += 1,
                     }
                 }
+                Some(Key::Command(letter)) => {
+                    let focus = self.in_focus();
+                    if !focus.is_some_and(|index| self.clients[index].command(letter)) {
+                        self.follow(Key::Help);
+                    }
+                }
                 Some(key) => self.follow(key),
             }
         }
@@ -316,7 +322,7 @@ impl Mux {
                 return;
             }
             Key::List => count,
-            Key::Help | Key::Input(_) => {
+            Key::Help | Key::Input(_) | Key::Command(_) => {
                 self.notice = Some(Notice::Help);
                 return;
             }
@@ -355,7 +361,8 @@ impl Mux {
                 Notice::Help => {
                     self.screen.part(&mut output);
                     output.add(b"[Ctrl-] and n or p: next or previous console; 1 to 9: that one; 0: the log alone; ");
-                    output.add(b"l: which there are; Ctrl-]: itself]\r\n");
+                    output.add(b"l: which there are; Ctrl-]: itself; other letters: commands to the console, z to a ");
+                    output.add(b"guest: pause, or its end]\r\n");
                 }
             }
             if !push(&mut self.tx, output.bytes()) {

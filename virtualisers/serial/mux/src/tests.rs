@@ -15,6 +15,8 @@ struct Bench {
     driver_tx: Consumer<u8>,
     driver_rx: Producer<u8>,
     clients: Vec<(Producer<u8>, Option<Consumer<u8>>)>,
+    /// The commands to the first client, which takes them if it is a console.
+    commands: Consumer<u8>,
     now: Instant,
 }
 
@@ -27,15 +29,18 @@ fn ring<const CAPACITY: usize>() -> (Producer<u8>, Consumer<u8>) {
 fn bench<const DRIVER_QUEUE: usize>(input: &[bool]) -> Bench {
     let ((driver_in, driver_tx), (driver_rx, driver_out)) = (ring::<DRIVER_QUEUE>(), ring::<64>());
     let (mut inner, mut outer) = (Vec::new(), Vec::new());
+    let (commands_in, commands) = ring::<2>();
+    let mut commands_in = Some(commands_in);
     for (index, input) in input.iter().enumerate() {
         let ((tx_in, tx_out), (rx_in, rx_out)) = (ring::<1024>(), ring::<16>());
         let name = &b"abcdefgh"[index..index + 1];
         let rx = input.then_some(rx_in);
-        inner.push(Client::new(name, Channel::new(index as u32 + 1), *input, tx_out, rx));
+        let commands = commands_in.take().filter(|_| *input);
+        inner.push(Client::new(name, Channel::new(index as u32 + 1), *input, tx_out, rx).with_commands(commands));
         outer.push((tx_in, input.then_some(rx_out)));
     }
     let mux = Mux::new(Channel::new(DRIVER), driver_in, driver_out, inner, None);
-    let mut bench = Bench { mux, driver_tx, driver_rx, clients: outer, now: Instant::default() };
+    let mut bench = Bench { mux, driver_tx, driver_rx, clients: outer, commands, now: Instant::default() };
     bench.turn();
     bench.mux.serve(bench.now);
     testing::signalled();
@@ -217,6 +222,27 @@ fn keys_tell_which_consoles_and_which_keys_there_are() {
     bench.type_in(b"\x1d?");
     assert!(bench.turn().starts_with("[Ctrl-] and n or p: "));
     assert_eq!((bench.read(0), bench.read(2)), (String::new(), String::new()));
+}
+
+#[test]
+fn letters_are_commands_to_the_console_in_focus() {
+    let mut bench = bench::<1024>(&[true, true]);
+    let help = |said: &str| said.starts_with("[Ctrl-] and n or p: ");
+    bench.type_in(b"\x1dza");
+    assert_eq!(bench.turn(), "");
+    let commands = |bench: &mut Bench| bench.commands.drain(u32::MAX).collect::<Vec<u8>>();
+    assert_eq!((commands(&mut bench), bench.read(0)), (b"z".to_vec(), "a".into()));
+    assert!(testing::signalled().contains(&1), "it sleeps, and is told");
+    bench.type_in(b"\x1dn\x1dz");
+    assert!(bench.turn().contains("[Ctrl-] and n or p: "), "that one takes none");
+    assert!(commands(&mut bench).is_empty());
+    // A console that does not take its commands loses them, and the operator sees that.
+    let _ = bench.commands.release();
+    bench.type_in(b"\x1d1\x1da\x1db");
+    assert!(!help(&bench.turn()));
+    bench.type_in(b"\x1dc");
+    assert!(help(&bench.turn()));
+    assert_eq!(commands(&mut bench), b"ab");
 }
 
 #[test]

@@ -115,6 +115,7 @@ mod tests {
         let client = |name: &&str| SerialVirtualiserClient::<Planned> {
             tx: 0,
             rx: (!name.contains('-')).then_some(0),
+            commands: None,
             channel: 0,
             rights: Rights::NOTIFY,
             name: name.to_string(),

@@ -39,6 +39,9 @@ const MIN_LOG_QUEUE: u32 = 1024;
 /// Bytes of input that can wait for a client: what a person types.
 const INPUT_QUEUE: u32 = 256;
 
+/// The operator's commands that can wait for a client.
+const COMMAND_QUEUE: u32 = 16;
+
 /// Entries of serial queues are bytes.
 const ENTRY: u32 = 1;
 
@@ -60,8 +63,8 @@ struct ClientOptions {
 enum Hears {
     /// Nothing.
     Nothing,
-    /// The console's input.
-    Input,
+    /// The console's input, and maybe the operator's commands.
+    Input { commands: bool },
     /// The log, over a queue of so many bytes.
     Log(u32),
 }
@@ -95,13 +98,19 @@ fn read_hears<'a>(
             .help("leave out one of the two, or make two connections");
         draft.error(diagnostic);
     }
+    let commands = options.take("commands").and_then(|entry| entry.boolean(problems)).filter(|flag| flag.value);
+    if let (None, Some(commands)) = (&input, &commands) {
+        let message = "the operator's commands are for consoles, and this client takes no input";
+        draft.error(draft.at(&commands.span, message).help("add `input = true`, or leave `commands` out"));
+    }
     let given = read_queue(options, problems);
     if log.is_some() {
         // It has little to say, and much to hear.
         let size = queue_size(draft, given.as_ref(), LOG_QUEUE, MIN_LOG_QUEUE);
         return ClientOptions { queue: MIN_QUEUE, hears: Hears::Log(size) };
     }
-    let hears = if input.is_some() { Hears::Input } else { Hears::Nothing };
+    let commands = commands.is_some();
+    let hears = if input.is_some() { Hears::Input { commands } } else { Hears::Nothing };
     ClientOptions { queue: queue_size(draft, given.as_ref(), default, MIN_QUEUE), hears }
 }
 
@@ -140,6 +149,12 @@ impl Class for Serial {
                     "true or false",
                     "false",
                     "it is a console: while it is in focus, it is given what is typed",
+                ),
+                key(
+                    "commands",
+                    "true or false",
+                    "false",
+                    "while it is in focus, it is given the operator's commands too: letters typed behind Ctrl-]",
                 ),
                 key("log", "true or false", "false", "it is given the log instead: each line as it was printed"),
                 key(
@@ -190,7 +205,7 @@ impl Class for Serial {
     }
 
     fn receives(&self, client: &Client) -> bool {
-        client.of_class.get::<ClientOptions>().hears == Hears::Input
+        matches!(client.of_class.get::<ClientOptions>().hears, Hears::Input { .. })
     }
 
     /// Where no device takes the logs, nobody will see them.
@@ -227,7 +242,7 @@ impl Class for Serial {
         let connection = SerialDriver { tx, rx, channel: between.map(|(_, _, ends)| ends.0) };
         wiring.connect_provider(provider, &wiring.name(virtualiser), connection);
         if let (Some((client, domain)), Some((tx, rx, ends))) = (bare, between) {
-            let connection = SerialClient { tx, rx: Some(rx), channel: ends.1 };
+            let connection = SerialClient { tx, rx: Some(rx), commands: None, channel: ends.1 };
             wiring.connect_slot(*domain, client.slot, &client.connection, name, connection);
             return;
         }
@@ -240,23 +255,27 @@ impl Class for Serial {
                 vec![RingSpec { name: format!("{label} tx"), capacity: queue, entry_size: ENTRY, forward: true }];
             let capacity = match hears {
                 Hears::Nothing => None,
-                Hears::Input => Some(INPUT_QUEUE),
+                Hears::Input { .. } => Some(INPUT_QUEUE),
                 Hears::Log(size) => Some(size),
             };
             if let Some(capacity) = capacity {
                 specs.push(RingSpec { name: format!("{label} rx"), capacity, entry_size: ENTRY, forward: false });
+            }
+            if (hears == Hears::Input { commands: true }) {
+                let name = format!("{label} commands");
+                specs.push(RingSpec { name, capacity: COMMAND_QUEUE, entry_size: ENTRY, forward: false });
             }
             let rings = wiring.rings(format!("{label} queues"), (*domain, virtualiser), &specs, false);
             // A log is dropped where it does not fit: nobody waits for room, so nobody is told of
             // it.
             let is_log = client.slot.is_none();
             let (client_end, end) = wiring.channel((*domain, true), (virtualiser, !is_log), &label);
-            let (tx, rx) = (rings[0], rings.get(1).copied());
-            let connection = SerialClient { tx, rx, channel: client_end };
+            let (tx, rx, commands) = (rings[0], rings.get(1).copied(), rings.get(2).copied());
+            let connection = SerialClient { tx, rx, commands, channel: client_end };
             wiring.connect_slot(*domain, client.slot, &client.connection, &provider.provider.name, connection);
             let rights = if is_log { Rights::NONE } else { Rights::NOTIFY };
             let log = matches!(hears, Hears::Log(_));
-            SerialVirtualiserClient { tx, rx, channel: end, rights, name, log, focus: false }
+            SerialVirtualiserClient { tx, rx, commands, channel: end, rights, name, log, focus: false }
         });
         let connection = SerialVirtualiser {
             driver_tx: tx,
