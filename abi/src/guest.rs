@@ -3,7 +3,7 @@
 //!
 //! The page is the one memory of a domain's that the kernel reads and writes while it runs. What
 //! would let a monitor reach the kernel is not in it: the processor state of the guest (`PSTATE`)
-//! and its system registers stay with the kernel.
+//! and its system registers stay with the kernel, which only shows some of them.
 
 use core::sync::atomic::AtomicU64;
 
@@ -74,6 +74,26 @@ pub struct VirtualCpu {
     /// it by an exchange: so either the kernel finds the wish, or the monitor then sees what the
     /// guest did before it waited.
     pub tell_wait: AtomicU64,
+    /// What a debugger wants to see besides, as of the last exit by [`exit::RETURNED`]. The kernel
+    /// does not read it.
+    pub shown: Shown,
+}
+
+/// Registers of a virtual CPU that are shown and cannot be changed. A monitor is shown them when it
+/// answers an exit and, in place of the command `resume`, gives the command `stop`.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Shown {
+    /// `PSTATE`.
+    pub state: AtomicU64,
+    /// `SP_EL0` and `SP_EL1`.
+    pub stacks: [AtomicU64; 2],
+    /// `SCTLR_EL1`.
+    pub system_control: AtomicU64,
+    /// `TCR_EL1`.
+    pub translation_control: AtomicU64,
+    /// `TTBR0_EL1` and `TTBR1_EL1`.
+    pub tables: [AtomicU64; 2],
 }
 
 /// Bits of [`VirtualCpu::devices`]. Below them all is what the guest reads in the device's register
@@ -111,7 +131,8 @@ pub mod exit {
     /// The monitor stopped it, or it has never run.
     pub const STOPPED: u64 = 3;
     /// The monitor stopped it before it could go on, or had it forget: the page is as the monitor
-    /// has left it, but for [`VirtualCpu::entry`](super::VirtualCpu::entry) if that was taken.
+    /// has left it, but for [`VirtualCpu::shown`](super::VirtualCpu::shown), and for
+    /// [`VirtualCpu::entry`](super::VirtualCpu::entry) if that was taken.
     pub const RETURNED: u64 = 4;
 }
 

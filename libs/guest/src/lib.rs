@@ -1,7 +1,7 @@
 //! The machine that a guest finds, without input or output: what its exits mean ([`exit`]), its
 //! interrupt controller ([`controller`]), its serial port ([`serial`]), its power ([`power`]), its
 //! network card, disk and source of random bytes ([`virtio`]), and all of them together
-//! ([`machine`]).
+//! ([`machine`]); and what a debugger sees of it ([`debug`]).
 //!
 //! A guest is hostile: it may access any address in any size, write anything anywhere, and call
 //! with any number. Each exit is dealt with in bounded time, and nothing that a guest does is a
@@ -14,6 +14,7 @@
 extern crate std;
 
 pub mod controller;
+pub mod debug;
 pub mod exit;
 pub mod machine;
 pub mod power;

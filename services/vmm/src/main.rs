@@ -18,6 +18,7 @@ extern crate std;
 mod boot_files;
 mod causes;
 mod console;
+mod debugger;
 mod devices;
 mod last_lines;
 mod memory;
@@ -31,10 +32,11 @@ use console::Console;
 use culm::connection::GuestCpu;
 use culm::guest::{VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NET};
 use culm::time::{self, Duration, Instant};
-use culm::{Channels, Component, Region, start, supervision};
+use culm::{Channels, Component, ROUNDS, Region, run_rounds, start, supervision};
 use culm_guest::controller::Offer;
 use culm_guest::exit::Exit;
 use culm_guest::{Machine, Outcome};
+use debugger::Debugger;
 use devices::Backends;
 use memory::GuestMemory;
 use pause::Pause;
@@ -74,6 +76,7 @@ struct Monitor {
     backends: Backends,
     state: State,
     pause: Pause,
+    debugger: Option<Debugger>,
     /// The time at which the system ends with the guest.
     halt_at: Option<Instant>,
 }
@@ -101,6 +104,7 @@ impl Component for Monitor {
             backends,
             state: State::Begins,
             pause: Pause::new(&connections.console),
+            debugger: connections.debug.as_ref().map(Debugger::new),
             halt_at: None,
         };
         monitor.pause.follow(Channels::NONE);
@@ -123,6 +127,7 @@ impl Monitor {
             }
         }
         self.carry();
+        self.serve_debugger();
         match self.state {
             State::Begins => {
                 // A guest asks for its devices as it begins: that waits until they are known.
@@ -157,10 +162,10 @@ impl Monitor {
     }
 
     /// Resumes the virtual CPUs that are here and on. Gives the others the interrupts that there
-    /// are for them, and stops those that must leave, and all
-    /// of them while the guest is paused.
+    /// are for them, and stops those that must leave, and all of them while the
+    /// guest is paused.
     fn resume(&mut self) {
-        if self.pause.is_on() {
+        if self.pause.is_on() || self.is_held() {
             self.are_all_here();
             return;
         }
@@ -253,6 +258,41 @@ impl Monitor {
             Some(time) => culm::wake_at(time),
             None => {}
         }
+    }
+
+    /// Returns whether a debugger wants the guest to stand still.
+    fn is_held(&self) -> bool {
+        self.debugger.as_ref().is_some_and(Debugger::holds)
+    }
+
+    /// Answers the debugger, if there is one, as soon as the guest stands still and all is shown.
+    fn serve_debugger(&mut self) {
+        let Some(mut debugger) = self.debugger.take() else { return };
+        run_rounds(ROUNDS, || {
+            let progress = debugger.carry();
+            if progress.is_asleep() && debugger.holds() && self.is_shown() {
+                debugger.work(&self.cpus, &self.machine, &self.memory);
+                return debugger.carry();
+            }
+            progress
+        });
+        self.debugger = Some(debugger);
+    }
+
+    /// Returns whether all virtual CPUs that are on stand still, and a debugger can see them. They
+    /// are stopped, and shown.
+    fn is_shown(&mut self) -> bool {
+        if !self.are_all_here() {
+            return false;
+        }
+        let mut is_shown = true;
+        for (cpu, virtual_cpu) in self.cpus.iter_mut().enumerate() {
+            if self.machine.power.is_on(cpu) && !virtual_cpu.is_shown() {
+                virtual_cpu.show(&self.machine.controller.offer(cpu));
+                is_shown = false;
+            }
+        }
+        is_shown
     }
 
     /// Carries bytes between the guest's serial port and the console, and what its devices have.

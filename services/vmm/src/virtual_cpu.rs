@@ -8,6 +8,7 @@ use culm::guest::{self, ADDED, LIST_REGISTERS, exit};
 use culm::{Channel, Region, supervision};
 use culm_guest::Registers;
 use culm_guest::controller::Offer;
+use culm_guest::debug::Translation;
 
 /// Why the guest has left the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub struct VirtualCpu {
     is_here: bool,
     /// It was told to stop since the last exit.
     is_stopping: bool,
+    /// Its page has what is shown of it for a debugger.
+    is_shown: bool,
 }
 
 impl VirtualCpu {
@@ -42,7 +45,8 @@ impl VirtualCpu {
     /// this monitor.
     pub fn new(cpu: &GuestCpu) -> Self {
         let page = Region::new(cpu.page);
-        let mut made = Self { channel: Channel::new(cpu.channel), page, seen: 0, is_here: false, is_stopping: false };
+        let channel = Channel::new(cpu.channel);
+        let mut made = Self { channel, page, seen: 0, is_here: false, is_stopping: false, is_shown: false };
         made.seen = made.load(offset_of!(guest::VirtualCpu, answered));
         made.stop();
         made
@@ -109,7 +113,10 @@ impl VirtualCpu {
                 address: self.load(offset_of!(guest::VirtualCpu, address)),
                 page: self.load(offset_of!(guest::VirtualCpu, page)),
             },
-            _ => Left::Other,
+            reason => {
+                self.is_shown = reason == exit::RETURNED;
+                Left::Other
+            }
         })
     }
 
@@ -131,6 +138,46 @@ impl VirtualCpu {
     /// Returns the program counter.
     pub fn pc(&self) -> u64 {
         self.load(offset_of!(guest::VirtualCpu, pc))
+    }
+
+    /// Changes the program counter.
+    pub fn set_pc(&self, address: u64) {
+        self.store(offset_of!(guest::VirtualCpu, pc), address);
+    }
+
+    /// Returns whether it is to begin when it is resumed: what was shown is of what was before.
+    fn begins(&self) -> bool {
+        self.load(offset_of!(guest::VirtualCpu, entry)) == guest::entry::RESET
+    }
+
+    /// Returns `PSTATE`, as it was shown.
+    pub fn state(&self) -> u64 {
+        /// EL1 with its own stack pointer, everything masked.
+        const FIRST: u64 = 0x3c5;
+        if self.begins() { FIRST } else { self.load(offset_of!(guest::VirtualCpu, shown.state)) }
+    }
+
+    /// Returns the stack pointer that is in use, as it was shown: that of EL1 unless the guest is
+    /// at EL0 or has chosen the other one (`PSTATE`, M: EL in bits 3 and 2, SP in bit 0).
+    pub fn stack(&self) -> u64 {
+        let is_of_el1 = self.state() & 0b1101 == 0b0101;
+        if self.begins() {
+            return 0;
+        }
+        self.load(offset_of!(guest::VirtualCpu, shown.stacks) + 8 * usize::from(is_of_el1))
+    }
+
+    /// Returns how it translates addresses, as it was shown.
+    pub fn translation(&self) -> Translation {
+        if self.begins() {
+            return Translation::default();
+        }
+        let tables = offset_of!(guest::VirtualCpu, shown.tables);
+        Translation {
+            system_control: self.load(offset_of!(guest::VirtualCpu, shown.system_control)),
+            control: self.load(offset_of!(guest::VirtualCpu, shown.translation_control)),
+            tables: [self.load(tables), self.load(tables + 8)],
+        }
     }
 
     /// Has the guest begin at `entry` with one argument when it is resumed.
@@ -159,7 +206,25 @@ impl VirtualCpu {
 
     /// Lets the guest go on, with these interrupts. Call it while [`Self::is_here`].
     pub fn resume(&mut self, offer: &Offer) {
-        self.is_here = false;
+        self.answer(offer);
+        supervision::resume(self.channel);
+    }
+
+    /// Has the kernel show what a debugger wants to see, with these interrupts: the guest comes
+    /// back without having gone on. Call it while [`Self::is_here`].
+    pub fn show(&mut self, offer: &Offer) {
+        self.answer(offer);
+        self.stop();
+    }
+
+    /// Returns whether that was shown, and is so still.
+    pub fn is_shown(&self) -> bool {
+        self.is_here && self.is_shown
+    }
+
+    /// Answers the last exit.
+    fn answer(&mut self, offer: &Offer) {
+        (self.is_here, self.is_shown) = (false, false);
         for (index, interrupt) in offer.registers.iter().enumerate() {
             self.store(offset_of!(guest::VirtualCpu, interrupts) + 8 * index, *interrupt);
         }
@@ -170,7 +235,6 @@ impl VirtualCpu {
         self.store(offset_of!(guest::VirtualCpu, enabled), offer.enabled);
         // Release: a kernel that sees the answer sees all that was written before.
         self.word(offset_of!(guest::VirtualCpu, answered)).store(self.seen, Ordering::Release);
-        supervision::resume(self.channel);
     }
 
     /// Makes the guest leave the core, if it has not; it is told like any exit.

@@ -36,6 +36,25 @@ impl Screen {
         self.expect_all(&[text]);
     }
 
+    /// Waits for a text, forgets everything up to it, and returns what stands before it.
+    ///
+    /// # Panics
+    /// Where it does not come.
+    pub fn expect_before(&mut self, text: &str) -> String {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some((before, _)) = self.seen.split_once(text) {
+                let before = before.to_string();
+                self.seen.drain(..before.len() + text.len());
+                return before;
+            }
+            match self.output.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(error) => panic!("no {text:?} ({error}); the screen so far:\n{}", self.seen),
+            }
+        }
+    }
+
     /// Waits for texts in any order and forgets everything up to the last.
     ///
     /// # Panics

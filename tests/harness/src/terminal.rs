@@ -54,6 +54,14 @@ impl Terminal {
         self.screen.expect(text);
     }
 
+    /// Waits for a text and returns what stands before it.
+    ///
+    /// # Panics
+    /// Where it does not come.
+    pub fn expect_before(&mut self, text: &str) -> String {
+        self.screen.expect_before(text)
+    }
+
     /// Waits for texts in any order and forgets everything up to the last.
     ///
     /// # Panics

@@ -27,8 +27,8 @@ use crate::guest_device::{device_access, take_access};
 use crate::guest_page::{SOFTWARE, cause, generated, generates, list_registers, put_added, put_generated, wait};
 use crate::processor::Processor;
 use core::mem::offset_of;
-use core::sync::atomic::Ordering;
-use culm_abi::guest::{LIST_REGISTERS, VirtualCpu, entry, exit};
+use core::sync::atomic::{AtomicU64, Ordering};
+use culm_abi::guest::{LIST_REGISTERS, Shown, VirtualCpu, entry, exit};
 use culm_abi::system::DomainDescription;
 use culm_kernel_core::generated::GeneratedInterrupts;
 use culm_kernel_core::system::Shared;
@@ -452,10 +452,25 @@ pub fn exit(registers: &mut Registers, reason: u64) {
         third.store(read_register!("S3_4_C12_C12_3"), Ordering::Relaxed);
         page.generated.store(registers.x[place::WAITING], Ordering::Relaxed);
         registers.x[place::WAITING] = 0;
+    } else {
+        show(registers, &page.shown);
     }
     page.exit.store(reason, Ordering::Relaxed);
     // Release: a monitor that sees the count sees all of the exit.
     page.exits.store(page.exits.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+}
+
+/// Shows the monitor what a debugger wants to see besides. Only where it stops a virtual CPU that
+/// has not gone on: other exits cost nothing for it.
+fn show(registers: &Registers, shown: &Shown) {
+    let show = |place: &AtomicU64, value| place.store(value, Ordering::Relaxed);
+    show(&shown.state, registers.x[place::PSTATE]);
+    show(&shown.stacks[0], registers.x[place::SP]);
+    show(&shown.stacks[1], read_register!("S3_4_C4_C1_0")); // SP_EL1
+    show(&shown.system_control, read_register!("S3_5_C1_C0_0")); // SCTLR_EL12
+    show(&shown.translation_control, read_register!("S3_5_C2_C0_2")); // TCR_EL12
+    show(&shown.tables[0], read_register!("S3_5_C2_C0_0")); // TTBR0_EL12
+    show(&shown.tables[1], read_register!("S3_5_C2_C0_1")); // TTBR1_EL12
 }
 
 /// Returns whether the monitor has answered the last exit.

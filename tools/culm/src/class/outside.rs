@@ -17,11 +17,14 @@ pub struct Options {
     network: net::Options,
     #[command(flatten)]
     consoles: serial::Options,
+    #[command(flatten)]
+    ports: serial::PortOptions,
 }
 
 impl Options {
     /// Refuses what could not be connected, before anything is built for it.
     pub fn check(&self, plan: &Plan, debugger: Option<u16>) -> Result<(), Failure> {
+        self.ports.check(plan)?;
         self.network.check(plan, debugger)
     }
 
@@ -36,6 +39,7 @@ impl Options {
         Ok(Outside {
             network: self.network.network(plan, debugger),
             disks: block::Disks::of(plan)?,
+            ports: self.ports.ports(),
             consoles: serial::consoles(plan),
             takes_keys: serial::takes_keys(plan),
         })
@@ -47,6 +51,7 @@ impl Options {
 pub struct Outside {
     network: net::Network,
     disks: block::Disks,
+    ports: serial::Ports,
     /// The names of those that share the console.
     consoles: Vec<String>,
     /// Somebody is given what is typed on the board's console.
@@ -63,6 +68,7 @@ impl Outside {
     pub fn arguments(&self, devices: &[Device], index: usize) -> Vec<String> {
         let mut arguments = self.network.arguments(devices, index);
         arguments.extend(self.disks.arguments(&devices[index]));
+        arguments.extend(self.ports.arguments(&devices[index]));
         arguments
     }
 
@@ -70,6 +76,7 @@ impl Outside {
     pub fn announcements(&self) -> Vec<String> {
         let mut lines = self.disks.announcements();
         lines.extend(self.network.announcements());
+        lines.extend(self.ports.announcements());
         if !self.consoles.is_empty() {
             lines.push(format!(
                 "consoles: {}; Ctrl-] and n gives the next one, Ctrl-] and ? all keys",

@@ -2,8 +2,10 @@
 //! the log to those that listen.
 
 mod consoles;
+mod outside;
 
 pub use consoles::{Options, names as consoles, takes_keys};
+pub use outside::{PortOptions, Ports};
 
 use super::interface::{Class, NewClient, NewProvider, Virtualiser};
 use crate::description::system::read_queue;
