@@ -67,6 +67,7 @@ enum State {
 
 struct Monitor {
     halts: bool,
+    begins_anew: bool,
     cpus: Vec<VirtualCpu>,
     shared: Shared,
     boot_files: BootFiles,
@@ -95,6 +96,7 @@ impl Component for Monitor {
         let (backends, devices) = Backends::new(&connections);
         let mut monitor = Self {
             halts: config.halts,
+            begins_anew: config.begins_anew,
             boot_files: BootFiles::new(&connections.guest),
             console: Console::new(&connections.console, start::text(connections.guest.name)),
             machine: Machine::new(cpus.len(), devices),
@@ -237,18 +239,24 @@ impl Monitor {
             Outcome::Stuck => {
                 culm::error!(
                     "the guest did what its machine has not: syndrome {syndrome:#x}, address {address:#x}, \
-                     physical page {page:#x}, pc {:#x} of CPU {cpu}: it stays stopped",
-                    self.cpus[cpu].pc()
+                     physical page {page:#x}, pc {:#x} of CPU {cpu}: it {}",
+                    self.cpus[cpu].pc(),
+                    if self.begins_anew { "begins anew" } else { "stays stopped" }
                 );
                 self.console.guest_is_stopped();
-                self.state = State::Ended;
+                self.state = self.after_the_end();
             }
         }
     }
 
     fn end(&mut self) {
-        self.state = State::Ended;
-        self.halt_at = self.halts.then(|| time::now() + LAST_WORDS);
+        self.state = self.after_the_end();
+        self.halt_at = (self.halts && !self.begins_anew).then(|| time::now() + LAST_WORDS);
+    }
+
+    /// Returns what becomes of a guest that does not go on.
+    fn after_the_end(&self) -> State {
+        if self.begins_anew { State::Begins } else { State::Ended }
     }
 
     /// Ends the system if it is to end with the guest and the time has come.

@@ -157,6 +157,19 @@ fn a_guest_that_leaves_its_memory_is_stopped_and_harms_nobody() {
 }
 
 #[test]
+fn a_guest_that_has_ended_begins_anew_if_it_is_to() {
+    let description = DESCRIPTION.replace("name = \"guest\"", "name = \"guest-anew\"");
+    let (_folder, boot) = describe("guest-anew", &description.replace("halts = true", "begins_anew = true"));
+    let mut terminal = run(&boot);
+    terminal.press("q");
+    begins_anew(&mut terminal, "the guest has switched itself off");
+    terminal.press("x");
+    begins_anew(&mut terminal, "the guest did what its machine has not");
+    terminal.press("abc");
+    terminal.expect("abc");
+}
+
+#[test]
 fn without_the_host_extensions_a_guest_is_refused() {
     let (_folder, boot) = boot();
     let mut machine = boot.processor("cortex-a72").start(&[]);

@@ -1,13 +1,21 @@
-//! Debian's nginx in a guest, as anybody gets it by `./culm run nginx-guest`.
+//! Debian's nginx in a guest, as anybody gets it by `./culm run nginx-guest`. It is asked a few
+//! thousand times, and a hundred thousand times if `CULM_SOAK` is set.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
 use culm_tests_harness::client::{curl, run};
+use culm_tests_harness::deaths::is_soak;
 use culm_tests_harness::terminal::Terminal;
 use culm_tests_harness::{Boot, free_port};
 
-/// Requests of one round over one connection, for each of three answers.
-const REQUESTS: u32 = 500;
+/// Rounds, and answers that each asks for, besides a large one.
+const ROUNDS: u32 = 3;
+const PATHS: [&str; 3] = ["", "10240", "none"];
+
+/// Returns the requests of one round over one connection, for each of those answers.
+fn requests() -> u32 {
+    if is_soak() { 100_000_u32.div_ceil(ROUNDS * PATHS.len() as u32) } else { 500 }
+}
 
 /// What `seq` writes, as much as the guest's files have of it.
 fn lines(length: usize) -> Vec<u8> {
@@ -38,18 +46,21 @@ fn debians_nginx_serves_from_a_guest_in_constant_memory() {
         assert_eq!(answer.header("server").map(|server| server.starts_with("nginx/")), Some(true));
         assert!(answer.body == lines(length), "{} bytes of {length}", answer.body.len());
     }
-    for round in 0..3 {
-        for path in ["", "10240", "none"] {
-            let many = url(&format!("{path}?[1-{REQUESTS}]"));
+    for round in 0..ROUNDS {
+        for path in PATHS {
+            let requests = requests();
+            let many = url(&format!("{path}?[1-{requests}]"));
             let codes =
-                run(180, "curl", &["--silent", "--output", "/dev/null", "--write-out", "%{http_code}\n", &many]);
+                run(1800, "curl", &["--silent", "--output", "/dev/null", "--write-out", "%{http_code}\n", &many]);
             let expected = if path == "none" { "404" } else { "200" };
             let count = codes.lines().filter(|code| *code == expected).count();
-            assert_eq!(count, REQUESTS as usize, "{path}");
+            assert_eq!(count, requests as usize, "{path}");
         }
+        assert!(curl(&url("large"), &[]).body == lines(33_400_000), "the large one in round {round}");
         resident(&mut terminal, round);
         // The first round warms it up.
-        let kept = if round < 2 { "old=$new" } else { "[ $new -le $((old + 64)) ] && echo con$((40 + 2))stant" };
+        let kept =
+            if round + 1 < ROUNDS { "old=$new" } else { "[ $new -le $((old + 64)) ] && echo con$((40 + 2))stant" };
         terminal.press(&format!("{kept}\r"));
     }
     terminal.expect("con42stant");
