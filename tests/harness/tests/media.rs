@@ -1,5 +1,6 @@
 //! Bad media: cards are changed for worse ones while a web server serves from them. The status page
-//! says what is wrong, the server goes on, and a good card is served again.
+//! says what is wrong, the server goes on, and a good card is served again. Disks that are none
+//! from the start take down nobody either.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
@@ -140,4 +141,50 @@ fn the_status_page_says_what_is_wrong_with_a_medium() {
         machine.expect_anywhere(said);
     }
     machine.is_unharmed();
+}
+
+/// Boots a web server beside a virtio disk with these keys, which QEMU gives these properties; a
+/// component is to say this.
+fn beside_a_disk(keys: &str, properties: &[(&str, &str)], component: &str, text: &str) {
+    let folder = tempfile::tempdir().expect("there is a place for temporary files");
+    let file = folder.path().join("disk-trouble.toml");
+    let description = format!(
+        "name = \"disk-trouble\"\ndescription = \"A web server beside a disk of no use\"\nboard = \"virt\"\n\
+         [device.nic0]\npriority = 240\n[device.uart0]\npriority = 60\n\
+         [device.disk0]\npriority = 200\nimage = \"disk.img\"\n{keys}\n\
+         [pd.client]\ncomponent = \"block-test\"\npriority = 90\ndisk = {{ device = \"disk0\" }}\n\
+         [pd.http]\ncomponent = \"http\"\npriority = 100\nobserve = true\nnet = \"nic0\"\n"
+    );
+    std::fs::write(&file, description).expect("the folder is writable");
+    std::fs::write(folder.path().join("disk.img"), vec![0; 1 << 20]).expect("the folder is writable");
+    let mut boot = Boot::system(file.to_str().expect("temporary paths are text"));
+    for (name, value) in properties {
+        boot = boot.option(&["--qemu=-global", &format!("--qemu=virtio-blk-device.{name}={value}")]);
+    }
+    let mut machine = boot.start(&[80]);
+    machine.wait_for_web();
+    wait_for_trouble(&machine, component, Some(text));
+    machine.expect_anywhere(text);
+    let status = machine.status();
+    assert!(status.faulted().iter().all(|name| *name == "disk0_driver"), "{:?}", status.faulted());
+}
+
+/// Larger blocks than the class knows: there is a device, and no disk.
+const LARGE_BLOCKS: [(&str, &str); 2] = [("physical_block_size", "131072"), ("logical_block_size", "131072")];
+
+#[test]
+fn the_status_page_says_why_a_virtio_disk_is_none() {
+    beside_a_disk("", &LARGE_BLOCKS, "disk0_driver", "there is no disk: the device has blocks of 131072 bytes");
+}
+
+#[test]
+fn so_it_does_where_driver_and_virtualiser_are_one_domain() {
+    beside_a_disk("fused = true", &LARGE_BLOCKS, "disk0_driver", "the device has blocks of 131072 bytes");
+}
+
+/// The driver stops at once, each time that it is started.
+#[test]
+fn the_status_page_says_why_a_driver_is_stopped() {
+    let short = [("seg-max-adjust", "off"), ("queue-size", "2")];
+    beside_a_disk("", &short, "disk0_driver", "the device lacks a queue");
 }
