@@ -16,8 +16,8 @@ const REFUSED: &[u8] = b"E01";
 const NO_ADDRESS: &[u8] = b"E14";
 const UNKNOWN: &[u8] = b"";
 
-/// What gdb is told before it asks: how long its packets may be (in hexadecimal), which is less than
-/// what a serial port keeps of what comes at once, and what else there is.
+/// Told to gdb before it asks: how long its packets may be (in hexadecimal), which is less than a
+/// serial port keeps of what comes at once, and what else there is.
 const FEATURES: &[u8] = b"PacketSize=f0;QStartNoAckMode+;qXfer:features:read+";
 
 /// The registers, in the order of their numbers, of the feature that gdb demands (GDB manual,

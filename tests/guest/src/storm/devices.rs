@@ -142,7 +142,7 @@ fn fill(device: u64, ring: u64, random: &mut Random) {
             3 => 16,
             _ => 512 * random.below(16),
         };
-        // More follow (1), the device writes (2), an indirect table (4), which nobody has agreed to.
+        // More follow (1), the device writes (2), an indirect table (4), to which nobody agreed.
         let flags = if random.once_in(8) { random.value() } else { random.below(4) };
         let next = if random.once_in(8) { random.value() } else { index + 1 };
         store(descriptor, 8, buffer);

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 #[derive(clap::Args, Clone, Debug, Default)]
 #[group(skip)]
 pub struct PortOptions {
-    /// Lead a serial port other than the console to a TCP port of this machine. May be given several
-    /// times; what leads nowhere hears nothing
+    /// Lead a serial port other than the console to a TCP port of this machine. May be given
+    /// several times; what leads nowhere hears nothing
     #[arg(long, value_name = "DEVICE:PORT", value_parser = port)]
     serial: Vec<(String, u16)>,
 }
@@ -81,7 +81,7 @@ mod tests {
     fn a_serial_port_leads_to_the_port_that_was_named_or_nowhere() {
         let mut plan = fixture::parts(&Shape::default()).plan;
         let mut board = plan.board.devices[0].clone();
-        (board.name, board.classes) = ("uart1".into(), vec![DeviceClass::named("serial").expect("a class")]);
+        (board.name, board.classes) = ("uart1".into(), vec![DeviceClass::named(super::super::NAME).expect("a class")]);
         board.qemu = vec!["-serial".into(), "chardev:{name}".into()];
         let device = fixture::used(board);
         let options = PortOptions { serial: vec![port("uart1:1234").expect("as it should be")] };
