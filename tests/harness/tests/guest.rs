@@ -261,10 +261,10 @@ fn a_linux_of_two_cpus_whose_monitor_dies_under_load_begins_anew() {
     let port = free_port();
     let boot = boot.option(&["--qemu", "-gdb", "--qemu", &format!("tcp:127.0.0.1:{port}")]);
     let mut terminal = Terminal::run(&boot.run_command());
+    terminal.expect("/ # ");
     let (address, size) = code("linux-monitor-dies-virt", "monitor");
     let text = Debugger::connect(port).read(address, size);
     for _ in 0..3 {
-        terminal.expect("/ # ");
         terminal.press("echo 'while :; do taskset 1 true; taskset 2 true; done' >work\r");
         terminal.press("sh work & sh work & ping -q 10.0.2.2 & echo $((40 + 2)) at work\r");
         terminal.expect("42 at work");
@@ -272,8 +272,8 @@ fn a_linux_of_two_cpus_whose_monitor_dies_under_load_begins_anew() {
         terminal.expect("supervisor: monitor faulted");
         Debugger::connect(port).write(address, &text);
         terminal.expect("the monitor was restarted: its guest begins anew");
+        terminal.expect("/ # ");
     }
-    terminal.expect("/ # ");
     terminal.press("echo has-$(nproc)-cpus\r");
     terminal.expect("has-2-cpus");
     terminal.press("poweroff -f\r");
