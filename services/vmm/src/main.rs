@@ -51,6 +51,10 @@ const STATUS_OFF: u32 = 0;
 /// Time between the guest's end and the system's, for the last lines to reach the port.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
+/// Time from one beginning of the guest to the next. A guest that ends at once, again and again,
+/// would fill the log with its ends and its monitor's time with copies of its kernel.
+const SHORTEST_LIFE: Duration = Duration::from_secs(1);
+
 /// The state of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -78,6 +82,8 @@ struct Monitor {
     state: State,
     pause: Pause,
     debugger: Option<Debugger>,
+    /// The time before which the guest does not begin anew.
+    begins_at: Instant,
     /// The time at which the system ends with the guest.
     halt_at: Option<Instant>,
 }
@@ -107,6 +113,7 @@ impl Component for Monitor {
             state: State::Begins,
             pause: Pause::new(&connections.console),
             debugger: connections.debug.as_ref().map(Debugger::new),
+            begins_at: time::now(),
             halt_at: None,
         };
         monitor.pause.follow(Channels::NONE);
@@ -133,7 +140,7 @@ impl Monitor {
         match self.state {
             State::Begins => {
                 // A guest asks for its devices as it begins: that waits until they are known.
-                if self.are_all_here() && self.backends.are_known() {
+                if self.are_all_here() && self.backends.are_known() && self.may_begin() {
                     self.cpus.iter().for_each(VirtualCpu::forget);
                     self.state = State::Forgets;
                     self.forget();
@@ -198,6 +205,15 @@ impl Monitor {
         self.cpus.iter().all(VirtualCpu::is_here)
     }
 
+    /// Returns whether the time has come for the guest to begin. If not, asks for a turn then.
+    fn may_begin(&self) -> bool {
+        let is_time = self.begins_at <= time::now();
+        if !is_time {
+            culm::wake_at(self.begins_at);
+        }
+        is_time
+    }
+
     /// Has the virtual CPUs forget that have not yet. When all have, the guest begins.
     fn forget(&mut self) {
         for virtual_cpu in self.cpus.iter_mut().filter(|cpu| cpu.is_here() && cpu.is_to_forget()) {
@@ -215,6 +231,7 @@ impl Monitor {
         self.follow_devices();
         let (entry, device_tree) = self.boot_files.load();
         self.cpus[0].reset(entry, device_tree);
+        self.begins_at = time::now() + SHORTEST_LIFE;
         self.state = State::Runs;
         self.resume();
     }
