@@ -25,6 +25,8 @@ pub struct Pause {
 impl Pause {
     /// Attaches to the commands that come with the guest's console, if the description gives any.
     pub fn new(console: &SerialClient) -> Self {
+        // A restart keeps counters, and ends the pause: the guest begins anew.
+        counters::PAUSED.set(0);
         let commands = (console.commands.capacity > 0).then(|| queue::consumer(console.commands));
         Self { channel: Channel::new(console.channel), has_more: commands.is_some(), commands, is_on: false }
     }
