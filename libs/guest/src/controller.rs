@@ -169,7 +169,9 @@ impl Controller {
         if cpu >= self.count || self.must_give_back(cpu) {
             return None;
         }
-        let number = self.most_urgent(cpu, self.news(cpu) & !SOFTWARE)?;
+        // One that was routed elsewhere since this CPU had it makes the CPU leave, to give it back.
+        let routed = both(u32::MAX, self.cpus[cpu].routed);
+        let number = self.most_urgent(cpu, self.news(cpu) & routed & !SOFTWARE)?;
         Some(self.put(cpu, number, self.deliverable(cpu)))
     }
 

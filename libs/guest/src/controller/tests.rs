@@ -186,6 +186,20 @@ fn nothing_is_added_to_a_cpu_that_must_leave_or_for_another() {
 }
 
 #[test]
+fn an_interrupt_that_comes_again_is_for_the_cpu_that_it_is_routed_to() {
+    let mut controller = with(2);
+    controller.pulse(LINE);
+    assert!(controller.add(0).is_some());
+    // The guest has ended it, and need not have exited since.
+    route(&mut controller, 1);
+    controller.pulse(LINE);
+    assert_eq!((controller.add(0), controller.add(1)), (None, None), "the one before counts as having it");
+    assert!(controller.must_leave(0), "to give it back");
+    controller.collect(0, &[0; 3], 0);
+    assert_eq!(controller.add(1).map(|register| register & 0xffff), Some(LINE.into()));
+}
+
+#[test]
 fn nothing_is_delivered_that_is_off() {
     let mut controller = controller();
     controller.set_line(LINE, true);
