@@ -143,6 +143,6 @@ fn do_what_is_not_there(random: &mut Random) {
         0 => machine::leap(device & !3, random.number()),
         1 => machine::access_oddly(random.number(), device, random.value()),
         2 => _ = machine::load(random.number() & 0x3fff_fff8, 8),
-        _ => machine::store(0x4000_0000 + random.below(0x4000_0000) & !7, 8, random.value()),
+        _ => machine::store((0x4000_0000 + random.below(0x4000_0000)) & !7, 8, random.value()),
     }
 }
