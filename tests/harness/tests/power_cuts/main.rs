@@ -263,7 +263,7 @@ impl World {
         run(300, text(&root().join("culm")), &["image", text(&from), "-o", text(&to)]);
         let system = format!(
             "name = \"power-cuts-{device}\"\ndescription = \"A web server over a disk\"\nboard = \"virt\"\n\
-             [device.nic0]\npriority = 240\n[device.uart0]\npriority = 60\n[device.rtc0]\npriority = 50\n\
+             [device.nic0]\npriority = 240\n[device.uart0]\npriority = 220\n[device.rtc0]\npriority = 50\n\
              [device.{device}]\npriority = 200\nimage = \"disk.img\"\n{keys}\
              [pd.files]\ncomponent = \"file\"\npriority = 150\ndisk = {{ device = \"{device}\", partition = \"site\" }}\nclock = \"rtc0\"\n\
              [pd.http]\ncomponent = \"http\"\npriority = 100\nobserve = true\nnet = \"nic0\"\nclock = \"rtc0\"\n\
