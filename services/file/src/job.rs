@@ -184,6 +184,10 @@ impl Service {
                 self.not_recovered();
                 Next::Begun
             }
+            (2, Ok(Answer::Recovered(found))) if !found.is_whole => {
+                self.cannot_recover();
+                Next::Begun
+            }
             (_, answer) => {
                 if let Ok(Answer::Recovered(found)) = &answer {
                     culm::info!("the volume was not at rest: {} clusters were given free", found.freed);

@@ -60,8 +60,8 @@ pub struct Service {
     pub(crate) retry_at: Option<Instant>,
     /// How often that has failed in a row.
     pub(crate) failures: u32,
-    /// Whether the volume was not at rest and has blocks that recovery cannot read: nothing is
-    /// written to it, because names that a power cut left could share clusters.
+    /// Whether the volume was not at rest and recovery could not make it whole: nothing is written
+    /// to it, because names that a power cut left could share clusters.
     pub(crate) is_unrecovered: bool,
     /// Damage of the volume was told of.
     pub(crate) is_damaged: bool,

@@ -95,9 +95,22 @@ impl Service {
         if self.failures + 1 < MOST_RECOVERIES {
             return self.try_later();
         }
-        trouble::tell(format_args!(
+        self.only_read(format_args!(
             "the disk cannot read what must be repaired after a power cut: its volume is only read"
         ));
+    }
+
+    /// Takes it that recovery has found what it cannot repair, or more than it has memory for.
+    pub(crate) fn cannot_recover(&mut self) {
+        self.only_read(format_args!(
+            "the volume was not at rest and has more damage than a power cut leaves, or is too large to look \
+             for it here: it is only read; check and repair it on another machine (`fsck.fat`)"
+        ));
+    }
+
+    /// Mounts the volume again, and writes nothing to it until the medium changes.
+    fn only_read(&mut self, reason: core::fmt::Arguments<'_>) {
+        trouble::tell(reason);
         self.is_unrecovered = true;
         if let Some((disk, _)) = self.seen {
             self.mount(&disk);

@@ -1,6 +1,7 @@
 //! Disks that fail, change, or cannot be used.
 
 use super::*;
+use culm::testing::{observe, trouble};
 
 #[test]
 fn a_disk_with_larger_blocks_is_used() {
@@ -113,6 +114,42 @@ fn a_volume_that_cannot_be_recovered_is_only_read() {
     world.disk.content = content;
     assert_eq!(world.run(), []);
     world.put(1, "/new", b"new", 10).expect("it is written");
+}
+
+/// Tests that nothing is written to a volume that recovery gives up: of two files that share
+/// clusters, removing one would give those of the other to a third one.
+#[test]
+fn a_volume_that_recovery_cannot_make_whole_is_only_read() {
+    let image = Image::formatted("4");
+    image.put("/FIRST", &pattern(9000, 1));
+    image.put("/SECOND", &pattern(9000, 2));
+    let mut bytes = std::fs::read(&image.file).expect("the image is there");
+    let at = |name: &[u8]| bytes.chunks(32).position(|entry| entry.starts_with(name)).expect("the entry") * 32;
+    let (first, second) = (at(b"FIRST      "), at(b"SECOND     "));
+    bytes.copy_within(first + 26..first + 28, second + 26);
+    // The volume is not at rest.
+    bytes[37] |= 1;
+    std::fs::write(&image.file, &bytes).expect("the folder is writable");
+    observe();
+    let mut world = World::new(&image, &[("/", true)]);
+    assert!(world.clients[0].volume().is_some_and(|volume| volume.read_only));
+    let sent = world.clients[0].remove("/SECOND", 7);
+    assert_eq!(world.outcome(sent), Err(Error::ReadOnly));
+    assert_eq!(world.open(0, "/new", Mode::New), Err(Error::ReadOnly));
+    assert!(world.read_all(0, "/FIRST") == pattern(9000, 1));
+    world.rest();
+    assert!(world.disk.content == bytes, "something was written");
+    let told = trouble();
+    assert!(told.contains("it is only read") && told.ends_with("(`fsck.fat`)"), "{told}");
+    // Another medium is written.
+    world.disk.insert(Disk::ABSENT);
+    assert_eq!(world.run(), []);
+    world.disk.insert(Disk::new(BLOCKS, 2));
+    bytes[37] &= !1;
+    world.disk.content = bytes;
+    assert_eq!(world.run(), []);
+    assert_eq!(trouble(), "");
+    world.put(0, "/new", b"new", 10).expect("it is written");
 }
 
 /// Tests that a file closed after a write that failed ends where the first gap begins.
