@@ -228,8 +228,10 @@ impl Service {
 
     fn advance_locate(&mut self, step: u8, id: usize, answer: Result<Answer, culm_fat::Error>) -> Next {
         let transfer = self.transfers.get_mut(id);
-        // One that has failed meanwhile ends with this job.
-        let Some(transfer) = transfer.filter(|transfer| transfer.error.is_none()) else { return Next::Begun };
+        // One that has failed meanwhile, or was sent because another job had its place found, ends
+        // with this job.
+        let transfer = transfer.filter(|transfer| transfer.error.is_none() && transfer.next < transfer.end);
+        let Some(transfer) = transfer else { return Next::Begun };
         let open = self.opens.get(transfer.open);
         let (file, next) = (open.and_then(Open::file), transfer.next);
         match (step, file, answer) {
@@ -243,8 +245,9 @@ impl Service {
                 return Next::Operation(Fat::Locate { file, offset: next });
             }
             (_, Some(_), Ok(_)) => {
-                let number = transfer.client;
-                if let Some(client) = self.clients.get_mut(number) {
+                // A write has kept its turn.
+                let (number, is_read) = (transfer.client, !transfer.is_write);
+                if is_read && let Some(client) = self.clients.get_mut(number) {
                     client.sending.push_front(id);
                 }
             }

@@ -146,11 +146,19 @@ impl Service {
         };
         let file = self.opens.get(transfer.open).and_then(|open| open.file());
         let Some(place) = file.and_then(|file| self.volume.place(file, transfer.next)) else {
-            client.sending.pop_front();
+            if transfer.is_asking {
+                return Sent::None;
+            }
             if transfer.is_located || file.is_none() {
+                client.sending.pop_front();
                 transfer.error = Some(Error::Damaged);
                 self.end_transfer(id);
                 return Sent::Some;
+            }
+            // Others go before a read meanwhile. A write keeps its turn: the next one takes the end
+            // of the granule that this one leaves.
+            if !transfer.is_write {
+                client.sending.pop_front();
             }
             (transfer.is_located, transfer.is_asking) = (true, true);
             client.items.push_front(Item::Locate(id));

@@ -136,6 +136,58 @@ fn a_close_leads_to_rest() {
     assert_eq!(world.service.rest_at, None);
 }
 
+/// Makes each cluster of a file that lies in one piece, on a volume with clusters of a block, a
+/// piece of its own: its chain runs backwards.
+fn scatter(bytes: &mut [u8], name: &[u8; 11]) {
+    let entry = bytes.chunks(32).position(|entry| entry.starts_with(name)).expect("the entry") * 32;
+    let word = |bytes: &[u8], at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+    let size = u32::from_le_bytes([28, 29, 30, 31].map(|at| bytes[entry + at]));
+    let (first, clusters) = (word(bytes, entry + 26), size.div_ceil(512) as u16);
+    let (reserved, length) = (usize::from(word(bytes, 14)) * BLOCK, usize::from(word(bytes, 22)) * BLOCK);
+    bytes[entry + 26..entry + 28].copy_from_slice(&(first + clusters - 1).to_le_bytes());
+    for table in [reserved, reserved + length] {
+        for cluster in first..first + clusters {
+            let (at, next) = (table + usize::from(cluster) * 2, if cluster == first { u16::MAX } else { cluster - 1 });
+            bytes[at..at + 2].copy_from_slice(&next.to_le_bytes());
+        }
+    }
+}
+
+/// Tests that what is appended goes to the disk in its order, also if the volume has forgotten
+/// where the file's last cluster lies, because it was asked so much about others.
+#[test]
+fn what_is_appended_keeps_its_order_where_its_place_is_not_known() {
+    let image = Image::formatted("1");
+    let names = ["LOG        ", "A          ", "B          ", "C          ", "D          "];
+    let names = [&names[..], &["E          ", "F          ", "G          ", "H          "]].concat();
+    for name in &names {
+        image.put(&format!("/{}", name.trim_end()), &vec![b'x'; 1000 * BLOCK]);
+    }
+    let mut bytes = std::fs::read(&image.file).expect("the image is there");
+    for name in &names {
+        scatter(&mut bytes, name.as_bytes().try_into().expect("eleven letters"));
+    }
+    std::fs::write(&image.file, bytes).expect("the folder is writable");
+    let mut world = World::new(&image, &[("/", true)]);
+    let (log, _) = world.open(0, "/LOG", Mode::Append).expect("it is there");
+    let content = pattern(1500, 5);
+    world.write(0, log, &content[..100]).expect("there is space");
+    world.commit(0, log).expect("it is committed");
+    for name in &names[1..] {
+        let (file, _) = world.open(0, &format!("/{}", name.trim_end()), Mode::Read).expect("it is there");
+        assert_eq!(world.read(0, file, 0, 5), Ok(b"xxxxx".to_vec()));
+    }
+    world.clients[0].memory().write(100, &content[100..]).expect("inside");
+    world.clients[0].write(log, 0, 412, 1).expect("there is space");
+    world.clients[0].write(log, 1, 988, 2).expect("there is space");
+    assert_eq!(world.run().len(), 2);
+    world.commit(0, log).expect("it is committed");
+    world.close(0, log);
+    let found = world.read_all(0, "/LOG");
+    assert_eq!(found.len(), 1000 * BLOCK + 1500);
+    assert!(found[1000 * BLOCK..] == content, "another order");
+}
+
 /// Tests that a commit for which there is no room leaves the volume whole.
 #[test]
 fn a_commit_without_room_leaves_the_volume_whole() {
