@@ -76,7 +76,7 @@ pub use entry::{Entry, Kind};
 pub use error::{Error, NotFat};
 pub use file::{FileId, Place};
 pub use operation::{Answer, Operation, Recovered, Space, Step};
-pub use time::date_time;
+pub use path::upper;
 pub use volume::{Options, Volume};
 
 /// Bytes of a block, in which places on the medium are counted here, as in the block class.
@@ -85,6 +85,9 @@ pub const BLOCK: usize = 512;
 /// The largest granule of a medium, as the binary logarithm of blocks: 4 KiB, a FAT volume's
 /// largest sector.
 pub const LARGEST_GRANULE: u8 = 3;
+
+/// The most bytes of a name.
+pub const MAX_NAME: usize = 255;
 
 /// The most bytes of a path.
 pub const MAX_PATH: usize = 512;

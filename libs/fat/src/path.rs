@@ -2,18 +2,18 @@
 
 use crate::entry::Raw;
 use crate::error::Error;
-use crate::{MAX_DEPTH, MAX_PATH};
+use crate::{MAX_DEPTH, MAX_NAME, MAX_PATH};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 
 /// The most paths whose entries are remembered.
 const MOST_KNOWN: usize = 128;
 
-/// Returns whether a name can be on a volume: 255 bytes at most, no control characters, none of
-/// `"*/:<>?\|`, none outside of the basic plane, no space or dot at its end.
+/// Returns whether a name can be on a volume: [`MAX_NAME`] bytes at most, no control characters,
+/// none of `"*/:<>?\|`, none outside of the basic plane, no space or dot at its end.
 pub(crate) fn is_name(name: &str) -> bool {
     let is_fine = |c: char| !c.is_control() && c <= '\u{ffff}' && !"\"*/:<>?\\|".contains(c);
-    (1..=255).contains(&name.len()) && name.chars().all(is_fine) && !name.ends_with(['.', ' '])
+    (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_fine) && !name.ends_with(['.', ' '])
 }
 
 /// Returns the names of a path, after a check of each. The path begins at the root, with or
@@ -33,7 +33,7 @@ pub(crate) fn is_same(one: &str, other: &str) -> bool {
 
 /// Returns the upper case of a character as FAT has it: one for one. `ß` is not `SS`, and what is
 /// no ASCII (`ı`, `ſ`) does not become ASCII.
-pub(crate) fn upper(c: char) -> char {
+pub fn upper(c: char) -> char {
     let mut upper = c.to_uppercase();
     match (upper.next(), upper.next()) {
         (Some(one), None) if one.is_ascii() == c.is_ascii() => one,

@@ -76,12 +76,6 @@ impl TimeProvider for Now {
     }
 }
 
-/// Returns a moment, in seconds since 1970, as `lamfat` has it: those outside of FAT's time become
-/// its first or last.
-pub fn date_time(seconds: u64) -> DateTime {
-    Now(Stamp::from_unix(seconds)).get_current_date_time()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,9 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("serial/uart16550", "the example in the help of `culm new driver`"),
     ("\\\"net\\\"", "the example in advice on a board's device"),
     ("virtio,net", "the example in advice on a board's device"),
+    ("culm_fat::BLOCK", "the unit of a library's places"),
+    ("block: at", "a place in that unit"),
+    ("place.block", "the same"),
     ("start block", "what a domain is told when it starts"),
     ("Start block", "the same at the beginning of a sentence"),
 ];

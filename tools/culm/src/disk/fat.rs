@@ -1,11 +1,10 @@
-//! FAT file systems: formatting, how much there is room for, and filling.
+//! FAT file systems: formatting, how much there is room for, and which paths there are.
 
 use super::medium::Section;
 use super::{Content, Fat, Medium, SECTOR, Volume};
-use crate::failure::Failure;
-use lamfat::{Date, DateTime, FatType, FileSystem, FormatVolumeOptions, FsOptions, StdIoWrapper, TimeProvider};
-use std::cell::Cell;
-use std::io::{Error, Write};
+use culm_fat::{MAX_DEPTH, MAX_FOLDER_ENTRIES, MAX_NAME, MAX_PATH};
+use lamfat::{FatType, FileSystem, FormatVolumeOptions, FsOptions, StdIoWrapper};
+use std::io::Error;
 
 /// Bytes of an entry of a folder.
 const ENTRY: u64 = 32;
@@ -15,6 +14,9 @@ const LETTERS: usize = 13;
 
 /// Entries of the first folder of a FAT16, which has its own place.
 const ROOT_ENTRIES: u16 = 512;
+
+/// Entries of a folder at most.
+const MOST_ENTRIES: u64 = MAX_FOLDER_ENTRIES as u64;
 
 /// The room of an empty file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,23 +29,6 @@ pub struct Capacity {
     root: Option<u64>,
 }
 
-/// The file system of a volume.
-type Mounted<'m> = FileSystem<StdIoWrapper<Section<'m>>, Moment<'m>>;
-
-/// The time of what is written, in seconds since 1970.
-#[derive(Clone, Copy, Debug)]
-struct Moment<'m>(&'m Cell<u64>);
-
-impl TimeProvider for Moment<'_> {
-    fn get_current_date(&self) -> Date {
-        self.get_current_date_time().date
-    }
-
-    fn get_current_date_time(&self) -> DateTime {
-        culm_fat::date_time(self.0.get())
-    }
-}
-
 /// The least and the most sectors of a file system of this kind.
 pub fn bounds(kind: Fat) -> (u64, u64) {
     match kind {
@@ -54,9 +39,10 @@ pub fn bounds(kind: Fat) -> (u64, u64) {
 
 /// Returns the room of an empty file system on so many sectors, or `None` if there is no such.
 pub fn capacity(volume: &Volume, sectors: u64) -> Option<Capacity> {
-    let (mut medium, time) = (Medium::in_memory(sectors * SECTOR), Cell::new(0));
-    let mounted = format(volume, medium.part(0, sectors * SECTOR), Moment(&time)).ok()?;
-    let stats = mounted.stats().ok()?;
+    let mut medium = Medium::in_memory(sectors * SECTOR);
+    format(volume, medium.part(0, sectors * SECTOR)).ok()?;
+    let part = StdIoWrapper::new(medium.part(0, sectors * SECTOR));
+    let stats = FileSystem::new(part, FsOptions::new()).ok()?.stats().ok()?;
     let root = (volume.kind == Fat::Fat16).then(|| u64::from(ROOT_ENTRIES) - u64::from(volume.label.is_some()));
     // The first folder of a FAT32 has a cluster already, and is counted with what it has.
     let clusters = u64::from(stats.free_clusters()) + u64::from(volume.kind == Fat::Fat32);
@@ -78,11 +64,20 @@ impl Capacity {
                 return Some(format!("its first folder has room for {most} entries, and {root} are needed"));
             }
             Some(_) => {}
+            None if root > MOST_ENTRIES => {
+                return Some(format!(
+                    "a folder has room for {MOST_ENTRIES} entries, and {root} are needed in the first"
+                ));
+            }
             None => clusters += (root * ENTRY).div_ceil(self.cluster).max(1),
         }
         for folder in &content.folders {
             // A folder has entries for itself and for the one that it is in.
-            clusters += ((entries(Some(folder)) + 2) * ENTRY).div_ceil(self.cluster);
+            let needed = entries(Some(folder)) + 2;
+            if needed > MOST_ENTRIES {
+                return Some(format!("a folder has room for {MOST_ENTRIES} entries, and `{folder}` needs {needed}"));
+            }
+            clusters += (needed * ENTRY).div_ceil(self.cluster);
         }
         clusters += content.files.values().map(|file| file.size.div_ceil(self.cluster)).sum::<u64>();
         (clusters > self.clusters).then(|| {
@@ -97,77 +92,42 @@ fn entries_of(name: &str) -> u64 {
     name.encode_utf16().count().div_ceil(LETTERS) as u64 + 1
 }
 
-/// Returns why a file or folder cannot have this name on a FAT file system, if it cannot.
-pub fn reason_against(name: &str) -> Option<&'static str> {
-    let is_refused = |letter: char| letter.is_control() || "\"*/:<>?\\|".contains(letter);
-    if name.chars().any(is_refused) {
-        return Some("no name has one of \" * / : < > ? \\ | there");
-    }
-    if name.ends_with(['.', ' ']) || name.starts_with(' ') {
-        return Some("no name begins with a space, or ends with one or with a dot");
-    }
-    (name.encode_utf16().count() > 255).then_some("a name has 255 letters at most")
+/// Returns why there can be no file or folder of this path on a FAT file system, or why Culm would
+/// not open it there, if so.
+pub fn reason_against(path: &str) -> Option<String> {
+    let is_refused = |letter: char| letter.is_control() || "\"*:<>?\\|".contains(letter);
+    let names = || path.split('/');
+    let any = |is_refused: &dyn Fn(&str) -> bool| names().any(is_refused);
+    // The file service's paths begin with a `/`.
+    let most = MAX_PATH - 1;
+    Some(if any(&|name| name.contains(is_refused)) {
+        "no name has one of \" * / : < > ? \\ | there".into()
+    } else if any(&|name| name.contains(|letter| letter > '\u{ffff}')) {
+        "no name has a letter beyond U+FFFF there".into()
+    } else if any(&|name| name.ends_with(['.', ' ']) || name.starts_with(' ')) {
+        "no name begins with a space, or ends with one or with a dot".into()
+    } else if any(&|name| name.len() > MAX_NAME) {
+        format!("a name has {MAX_NAME} bytes at most")
+    } else if names().count() > MAX_DEPTH {
+        format!("a path has {MAX_DEPTH} names at most")
+    } else if path.len() > most {
+        format!("a path has {most} bytes at most")
+    } else {
+        return None;
+    })
 }
 
 /// Makes an empty file system.
-fn format<'m>(volume: &Volume, part: Section<'m>, moment: Moment<'m>) -> Result<Mounted<'m>, Error> {
+///
+/// # Errors
+///
+/// There is none on so many sectors, or the medium cannot be written.
+pub fn format(volume: &Volume, part: Section<'_>) -> Result<(), Error> {
     let kind = match volume.kind {
         Fat::Fat16 => FatType::Fat16,
         Fat::Fat32 => FatType::Fat32,
     };
     let options = FormatVolumeOptions::new().fat_type(kind).volume_id(volume.id).max_root_dir_entries(ROOT_ENTRIES);
     let options = volume.label.map_or(options.clone(), |label| options.volume_label(label));
-    let mut part = StdIoWrapper::new(part);
-    lamfat::format_volume(&mut part, options)?;
-    Ok(FileSystem::new(part, FsOptions::new().time_provider(moment))?)
-}
-
-/// Makes a file system with this content, whose files have no dates later than `latest`, in seconds
-/// since 1970; tells `progress` how many bytes of files have been written.
-///
-/// # Errors
-///
-/// A file cannot be read, or the medium cannot be written.
-pub fn make(
-    volume: &Volume,
-    content: &Content,
-    latest: u64,
-    part: Section<'_>,
-    progress: &mut dyn FnMut(u64),
-) -> Result<(), Failure> {
-    let failed = |error: Error| Failure::io("write the file system", &error);
-    let of = |error: lamfat::Error<Error>| failed(error.into());
-    let time = Cell::new(0);
-    let mounted = format(volume, part, Moment(&time)).map_err(failed)?;
-    {
-        let root = mounted.root_dir();
-        for folder in &content.folders {
-            root.create_dir(folder).map_err(of)?;
-        }
-        for (name, file) in &content.files {
-            time.set(file.modified.min(latest));
-            let mut into = Counting { into: root.create_file(name).map_err(of)?, progress };
-            file.source.copy(&mut into)?;
-            into.flush().map_err(failed)?;
-        }
-    }
-    mounted.unmount().map_err(of)
-}
-
-/// A writer that tells how much it has written.
-struct Counting<'p, W> {
-    into: W,
-    progress: &'p mut dyn FnMut(u64),
-}
-
-impl<W: Write> Write for Counting<'_, W> {
-    fn write(&mut self, bytes: &[u8]) -> Result<usize, Error> {
-        let count = self.into.write(bytes)?;
-        (self.progress)(count as u64);
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> Result<(), Error> {
-        self.into.flush()
-    }
+    Ok(lamfat::format_volume(&mut StdIoWrapper::new(part), options)?)
 }

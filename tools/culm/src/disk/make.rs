@@ -1,6 +1,6 @@
 //! Writes the image of a disk.
 
-use super::{Content, Disk, Medium, Partition, SECTOR, Volume, fat, write_table};
+use super::{Content, Disk, Medium, Partition, SECTOR, Volume, fat, fill, write_table};
 use crate::failure::Failure;
 use crate::tree::cannot_build;
 use std::ffi::OsStr;
@@ -47,8 +47,10 @@ pub fn write(disk: &Disk, path: &Path, medium: &mut Medium) -> Result<(), Failur
     let mut progress = Progress::new(path, contents.iter().flatten().map(Content::size).sum());
     for (partition, content) in disk.partitions.iter().zip(&contents) {
         let (Some(volume), Some(content)) = (&partition.volume, content) else { continue };
-        let part = medium.part(partition.first * SECTOR, partition.sectors * SECTOR);
-        fat::make(volume, content, latest, part, &mut |count| progress.add(count))?;
+        let (first, length) = (partition.first * SECTOR, partition.sectors * SECTOR);
+        fat::format(volume, medium.part(first, length))
+            .map_err(|error| cannot_build(format_args!("format partition `{}`", partition.name), &error))?;
+        fill::fill(content, latest, medium.part(first, length), &mut |count| progress.add(count))?;
     }
     write_table(disk, medium)
         .map_err(|error| cannot_build(format_args!("write the partition table of {}", path.display()), &error))

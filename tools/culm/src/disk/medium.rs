@@ -173,6 +173,11 @@ pub struct Section<'m> {
 }
 
 impl Section<'_> {
+    /// Returns its bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
     /// Returns how much of `count` bytes lies before the end.
     fn room(&self, count: usize) -> usize {
         self.size.saturating_sub(self.at).min(count as u64) as usize

@@ -5,6 +5,7 @@
 //! the time of day or from chance is fixed, or derived from names.
 
 mod fat;
+mod fill;
 pub mod keys;
 mod make;
 mod medium;
@@ -197,16 +198,15 @@ impl Content {
         self.files.values().fold(0, |sum, file| sum.saturating_add(file.size))
     }
 
-    /// Refuses what FAT cannot hold, or would not tell apart.
+    /// Refuses what FAT cannot hold or would not tell apart, and what Culm would not open.
     fn check(&self) -> Result<(), Failure> {
         let mut seen = BTreeMap::new();
         for path in self.files.keys().chain(&self.folders) {
-            let name = path.rsplit('/').next().unwrap_or_default();
-            if let Some(reason) = fat::reason_against(name) {
+            if let Some(reason) = fat::reason_against(path) {
                 return Err(Failure::new(format!("`{path}` cannot be on a FAT file system: {reason}"))
                     .help("rename it, or leave it out"));
             }
-            if let Some(other) = seen.insert(path.to_uppercase(), path) {
+            if let Some(other) = seen.insert(path.chars().map(culm_fat::upper).collect::<String>(), path) {
                 let message = format!("`{other}` and `{path}` have the same name on a FAT file system");
                 return Err(Failure::new(message).help("upper and lower case are the same there: rename one"));
             }

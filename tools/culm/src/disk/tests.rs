@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Reads a description in `folder`; an error is what is shown.
@@ -94,7 +95,8 @@ fn date_of_index(disk: &Disk, latest: u64) -> String {
     let volume = partition.volume.as_ref().expect("it is FAT");
     let content = volume.content().expect("it can be read");
     let (first, length) = (partition.first * SECTOR, partition.sectors * SECTOR);
-    fat::make(volume, &content, latest, medium.part(first, length), &mut |_| ()).expect("it can be made");
+    fat::format(volume, medium.part(first, length)).expect("it can be made");
+    fill::fill(&content, latest, medium.part(first, length), &mut |_| ()).expect("it can be made");
     let part = StdIoWrapper::new(medium.part(first, length));
     let mounted = FileSystem::new(part, FsOptions::new()).expect("it is FAT");
     let mut entries = mounted.root_dir().iter().map(|entry| entry.expect("it can be read"));
@@ -287,6 +289,78 @@ fn names_that_fat_does_not_have_are_refused() {
         fs::write(folder.path().join("site").join(name), "").expect("a file");
         let shown = described(TWO, folder.path()).expect_err(name);
         assert!(shown.contains(message), "{shown}");
+    }
+}
+
+/// Makes a partition of this kind with these files, each of which has its path for a content, and
+/// returns the disk with what is on it.
+fn filled(kind: &str, paths: &[&str]) -> (Disk, Medium) {
+    let folder = tempfile::tempdir().expect("a folder");
+    for path in paths {
+        let file = folder.path().join("site").join(path);
+        fs::create_dir_all(file.parent().expect("the folder")).expect("a folder");
+        fs::write(file, path).expect("a file");
+    }
+    let text = format!("partition = [{{ name = \"a\", size = \"40MiB\", {kind}, folder = \"site\" }}]\n");
+    let disk = described(&text, folder.path()).expect("it is well");
+    let medium = made(&disk);
+    (disk, medium)
+}
+
+/// Tests that each name is on the volume with the content of its own file: names that begin outside
+/// of ASCII, that are the short names of others, or that are others' once `ß` is `SS`.
+#[test]
+fn every_name_has_its_own_content() {
+    let deep = "d/".repeat(15) + "file";
+    let paths = [
+        "übrig.txt",
+        "日本/éa.txt",
+        "a long name.txt",
+        "alongn~1.txt",
+        "another folder/one",
+        "anothe~1",
+        "Maße",
+        "Masse",
+        "folder of long names/a long name.txt",
+        "folder of long names/ALONGN~1.TXT",
+        "folder of long names/a long name 2.txt",
+        &deep,
+    ];
+    for kind in ["fat = 16", "fat = 32"] {
+        let (disk, mut medium) = filled(kind, &paths);
+        let files = files_of(&mut medium, &disk.partitions[0]);
+        let files = files.into_iter().filter_map(|(path, content)| Some((path, String::from_utf8(content?))));
+        let expected = paths.map(|path| (path.to_string(), Ok(path.to_string())));
+        assert_eq!(files.collect::<BTreeMap<_, _>>(), expected.into(), "{kind}");
+        assert_eq!(complaint(&mut medium, &disk.partitions[0]), None, "{kind}");
+    }
+}
+
+/// Returns what `fsck.fat` says of a partition, if it finds anything.
+fn complaint(medium: &mut Medium, partition: &Partition) -> Option<String> {
+    let mut bytes = vec![0; (partition.sectors * SECTOR) as usize];
+    medium.read_at(partition.first * SECTOR, &mut bytes).expect("it is on the disk");
+    let volume = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(volume.path(), bytes).expect("a file");
+    let checked = Command::new("fsck.fat").arg("-n").arg(volume.path()).output();
+    let checked = checked.expect("`./culm setup --tests` installs it");
+    (!checked.status.success()).then(|| String::from_utf8_lossy(&checked.stdout).into_owned())
+}
+
+/// Tests that what the file service's clients could not open is refused before anything is written.
+#[test]
+fn paths_that_culm_does_not_open_are_refused() {
+    let name = "n".repeat(250);
+    for (path, message) in [
+        ("d/".repeat(16) + "file", "a path has 16 names at most"),
+        (format!("{name}/{name}/1234567890"), "a path has 511 bytes at most"),
+        ("\u{1f600}.txt".into(), "no name has a letter beyond U+FFFF"),
+        ("é".repeat(128), "a name has 255 bytes at most"),
+    ] {
+        let more = BTreeMap::from([(path.clone(), FileSource::Text(String::new()))]);
+        let volume = Volume { kind: Fat::Fat16, label: None, id: 1, folder: None, boot: None, more };
+        let refused = volume.content().expect_err(&path).to_string();
+        assert!(refused.contains(message) && refused.contains(&path), "{refused}");
     }
 }
 
