@@ -115,7 +115,10 @@ fn a_paused_guest_stands_still_alone_and_goes_on_where_it_was() {
     let mut terminal = Terminal::run(&boot.run_command());
     terminal.expect("/ # ");
     // It is busy, and somebody sends to it.
-    terminal.press("(nc -l -p 9000 | wc -c) & while :; do :; done & echo busy $((40 + 2))\r");
+    // It ends once the sender has: an end of its own input would close the connection half before.
+    terminal.press("(tail -f /dev/null | nc -l -p 9000 | wc -c) & ");
+    terminal.press("until grep -q :2328 /proc/net/tcp*; do sleep 1; done; ");
+    terminal.press("while :; do :; done & echo busy $((40 + 2))\r");
     terminal.expect("busy 42");
     let (gone, sender) = send(sink);
     while gone.load(Ordering::Relaxed) < SENT / 16 {
@@ -133,7 +136,7 @@ fn a_paused_guest_stands_still_alone_and_goes_on_where_it_was() {
     assert_eq!(work(&status), paused, "neither exits nor processor time");
     assert_eq!(Status::ask(&status).counter("monitor", "paused"), 1);
     assert_eq!(gone.load(Ordering::Relaxed), sent, "it takes nothing");
-    assert!(sent < SENT, "the pause came in the middle");
+    assert!(sent < SENT && !sender.is_finished(), "the pause came in the middle");
     // The other guest answers.
     terminal.press("\x1d2abc");
     terminal.expect("[console 2*: tiny]");

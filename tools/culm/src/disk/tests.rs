@@ -318,7 +318,7 @@ fn every_name_has_its_own_content() {
         "a long name.txt",
         "alongn~1.txt",
         "another folder/one",
-        "anothe~1",
+        "other~1",
         "Maße",
         "Masse",
         "folder of long names/a long name.txt",
