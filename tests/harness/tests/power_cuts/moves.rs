@@ -10,8 +10,8 @@ use steps::{Step, step};
 /// Files by their paths, each with its content; folders have none.
 pub type Tree = BTreeMap<String, Option<Vec<u8>>>;
 
-/// The most steps that were done and could not be told of any more.
-const UNTOLD: usize = 64;
+/// The most steps that were done and not told of yet: the console has the least priority.
+const UNTOLD: usize = 1024;
 
 /// Returns the life whose folder a path is in.
 fn life_of(path: &str) -> u64 {
