@@ -16,13 +16,15 @@ const PAGE: usize = 1 << 20;
 const PACKETS: u64 = 600;
 
 /// What the guest runs: it says what its card can do (VIRTIO 1.2 §5.1.3, by bits from the first
-/// on), and serves the page.
+/// on), and serves the page. Its driver begins late: a monitor knows what the card behind it can do
+/// once a frame has come, such as the host's neighbour discovery.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox mkdir -p /dev /proc /sys
 /bin/busybox --install -s /bin
 mount -t devtmpfs dev /dev
 mount -t proc proc /proc
 mount -t sysfs sys /sys
+sleep 3
 for driver in virtio_ring virtio virtio_mmio failover net_failover virtio_net; do insmod /lib/$driver.ko; done
 ip addr add 198.18.0.2/24 dev eth0
 ip link set eth0 up
