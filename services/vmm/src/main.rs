@@ -6,7 +6,7 @@
 //! blocks and random bytes between its devices and the system's own ([`devices`]), and lets it go
 //! on. Other virtual CPUs may be in the guest meanwhile; it waits for none of them. A guest begins
 //! with what the monitor puts into its memory ([`boot_files`]): at first, when it has reset itself,
-//! and when the monitor was restarted.
+//! or ended if it is to begin anew then, and when the monitor was restarted.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
