@@ -282,6 +282,13 @@ impl Machine {
         self.console.join("\n")
     }
 
+    /// Returns all that the console has said, once the machine has ended.
+    pub fn all_said(mut self) -> String {
+        let until = Instant::now() + PATIENCE;
+        while self.next_line(until).is_some() {}
+        self.console.join("\n")
+    }
+
     /// Counts the lines with this text that have come so far. It looks at each line once, however
     /// often it is asked.
     pub fn count(&mut self, text: &str) -> usize {

@@ -100,15 +100,17 @@ fn wait_for(image: &Path, machine: &mut Machine, text: &str, times: usize) {
     }
 }
 
-/// Ends the machine as a power cut does.
-fn cut(machine: Machine) {
+/// Ends the machine as a power cut does. Returns all that its console has said until then: a line
+/// can be kept after one has looked at the console and before the machine ends.
+fn cut(machine: Machine) -> String {
     let emulators = children(machine.process());
     for emulator in &emulators {
         let number = emulator.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
         kill(Pid::from_raw(number.expect("a process has a number")), Signal::SIGKILL).expect("it runs");
     }
-    drop(machine);
+    let console = machine.all_said();
     are_gone(&emulators);
+    console
 }
 
 /// Returns the lines of the console that are in a log, without what QEMU and `./culm run` say.
@@ -133,8 +135,7 @@ fn what_was_said_is_there_after_a_power_cut() {
     let mut machine = bench.start(&[]);
     machine.expect("chatter: life 0: line 99 of 100");
     wait_for(&bench.image(), &mut machine, "line 99 of 100", 1);
-    let console = machine.console();
-    cut(machine);
+    let console = cut(machine);
     let first = kept(&bench.image());
     assert_eq!(first.matches("--- the system has started; it is 20").count(), 1, "{first}");
     assert_eq!(logged(&first, "chatter"), logged(&console, "chatter"));
@@ -156,8 +157,7 @@ fn a_chatty_component_fills_files_in_turn() {
     let mut machine = bench.start(&[]);
     machine.expect("chatter: life 0: line 5999 of 6000");
     wait_for(&bench.image(), &mut machine, "line 5999 of 6000", 1);
-    let console = machine.console();
-    cut(machine);
+    let console = cut(machine);
     let kept = kept(&bench.image());
     let (kept, said) = (logged(&kept, "chatter"), logged(&console, "chatter"));
     // Four files of 64 KiB, the last perhaps begun just now.
@@ -207,8 +207,7 @@ fn die(name: &str, victim: &str) {
     // A line that is said from now on is kept, so all before it are.
     let line = latest(&mut machine);
     wait_for(&bench.image(), &mut machine, &line, 1);
-    let console = machine.console();
-    cut(machine);
+    let console = cut(machine);
     let kept = kept(&bench.image());
     let (kept, said) = (logged(&kept, "chatter"), logged(&console, "chatter"));
     assert!(said.starts_with(&kept), "of {} lines, some are missing or doubled in {}", said.len(), kept.len());
@@ -269,8 +268,7 @@ fn on_a_full_disk_the_oldest_file_makes_way() {
     let mut machine = bench.start(&[]);
     machine.expect("chatter: life 0: line 19999 of 20000");
     wait_for(&bench.image(), &mut machine, "line 19999 of 20000", 1);
-    let console = machine.console();
-    cut(machine);
+    let console = cut(machine);
     let kept = kept(&bench.image());
     // A half MiB is free, and files are removed as a whole.
     assert!((300_000..500_000).contains(&kept.len()), "{} bytes", kept.len());
@@ -300,8 +298,7 @@ fn a_card_that_is_pulled_costs_no_line_unsaid() {
         let line = latest(&mut machine);
         wait_for(&bench.image(), &mut machine, &line, 1);
     }
-    let console = machine.console();
-    cut(machine);
+    let console = cut(machine);
     let missing = missing(&kept(&bench.image()), &console);
     assert!(missing > 1000, "{missing}: the queue holds less than what was said without a card");
     assert!(!console.contains(" faulted: "), "{console}");
@@ -342,8 +339,7 @@ fn a_slow_disk_costs_lines_and_nobody_s_time() {
         }
         assert!(Instant::now() < until, "no line is kept any more; the console:\n{}", machine.tail());
     }
-    let console = machine.console();
-    cut(machine);
+    let console = cut(machine);
     let kept = kept(&bench.image());
     let missing = missing(&kept, &console);
     assert!(missing > 1000, "{missing}");
