@@ -59,7 +59,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     /// Creates a core with its domains ready to start, none running.
     ///
     /// `domains` are all of core `index`, fresh; the timer's table has a slot for each; `system`
-    /// was checked.
+    /// was checked; `hardware` listens for inter-processor interrupts.
     pub fn new(
         index: u32,
         system: System<'s>,
@@ -80,6 +80,9 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
             core.callers_changed(local);
             core.start(local);
         }
+        // No inter-processor interrupt has told of what others posted before this core listened,
+        // and none would tell of what they post as long as that is there.
+        core.take_pending();
         core
     }
 

@@ -116,6 +116,12 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
     /// Handles an inter-processor interrupt: takes the domains that other cores made pending.
     pub fn ipi(&mut self) -> Next {
         self.count_interrupt();
+        self.take_pending();
+        self.choose()
+    }
+
+    /// Takes the domains that other cores made pending.
+    pub(crate) fn take_pending(&mut self) {
         let core = &self.system.cores[self.index as usize];
         for word in 0..core.pending_words {
             let mut set = self.system.pending_domains[(core.first_pending_word + word) as usize].take();
@@ -137,6 +143,5 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
                 }
             }
         }
-        self.choose()
     }
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Builder, Fake, FakeContext, Seen};
+use common::{Builder, Fake, FakeContext, Seen, new_core};
 use culm_abi::guest::exit;
 use culm_abi::syscall::{FaultKind, FaultReport, RESTART, RESUME, STOP};
 use culm_kernel_core::domain::State;
@@ -130,6 +130,18 @@ fn an_exit_runs_the_monitor_and_a_resume_the_guest() {
         assert_eq!(scene.guest(), (State::Running, Seen::Entered));
         assert_eq!(scene.runs(), Some(scene.virtual_cpu));
     }
+}
+
+/// No inter-processor interrupt arrives at a core whose interrupt controller is not set up.
+#[test]
+fn a_command_from_before_its_core_has_begun_does_not_hide_the_next() {
+    let mut scene = Scene::at_first(1);
+    scene.fake.wait(scene.supervisor, 0);
+    scene.command(Command::Stop, STOP);
+    assert_eq!(scene.fake.bench.ipis.take(), [1], "this one is lost");
+    scene.fake.cores[1] = new_core(&scene.fake.system, &scene.fake.bench, 1);
+    scene.resume();
+    assert_eq!(scene.guest(), (State::Running, Seen::Entered));
 }
 
 #[test]

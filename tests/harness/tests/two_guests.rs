@@ -166,7 +166,6 @@ fn is_whole(volume: &Path) {
 }
 
 #[test]
-#[ignore = "on a busy host the second guest once gave no shell in three minutes; why is not known"]
 fn two_linuxes_live_beside_the_web_server() {
     let mut world = World::boot();
     let visitor = Visitor::start(world.url("/"));

@@ -418,25 +418,23 @@ impl Builder {
     pub fn build(self) -> Fake {
         let system = self.system();
         let bench = Rc::new(Bench::default());
-        let cores = (0..system.cores.len() as u32)
-            .map(|index| {
-                let count = system.cores[index as usize].domain_count;
-                let first = system.cores[index as usize].first_domain;
-                let domains = Box::leak(
-                    (0..count).map(|local| Domain::new(&system, first + local, 1_000_000_000 / TICK)).collect(),
-                );
-                let slots = Box::leak((0..count).map(|_| Slot::default()).collect());
-                let hardware =
-                    FakeHardware { bench: bench.clone(), core: index, alarm: NEVER, ..FakeHardware::default() };
-                Core::new(index, system, domains, TimerQueue::new(slots), hardware)
-            })
-            .collect();
+        let cores = (0..system.cores.len() as u32).map(|index| new_core(&system, &bench, index)).collect();
         let mut fake = Fake { fast_path: true, cores, bench, system };
         for core in &mut fake.cores {
             _ = core.what_next();
         }
         fake
     }
+}
+
+/// Makes a core over these tables, as it does itself when it begins.
+pub fn new_core(system: &System<'static>, bench: &Rc<Bench>, index: u32) -> FakeCore {
+    let core = &system.cores[index as usize];
+    let new = |local| Domain::new(system, core.first_domain + local, 1_000_000_000 / TICK);
+    let domains = Box::leak((0..core.domain_count).map(new).collect());
+    let slots = Box::leak((0..core.domain_count).map(|_| Slot::default()).collect());
+    let hardware = FakeHardware { bench: bench.clone(), core: index, alarm: NEVER, ..FakeHardware::default() };
+    Core::new(index, *system, domains, TimerQueue::new(slots), hardware)
 }
 
 pub type FakeCore = Core<'static, FakeContext, FakeHardware>;

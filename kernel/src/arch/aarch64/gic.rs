@@ -75,10 +75,8 @@ const CHILDREN_ASLEEP: u32 = 1 << 2;
 
 const PRIORITY: u32 = 0xa0a0_a0a0;
 
-/// `GICD_SGIR` (GICv2): to all cores but the one that asks, or to itself alone, instead of to a
-/// list.
+/// `GICD_SGIR` (GICv2): to all cores but the one that asks, instead of to a list.
 const TO_OTHERS: u32 = 0b01 << 24;
-const TO_SELF: u32 = 0b10 << 24;
 
 /// Each core's bit in a GICv2's lists of targets, 0 until the core is ready to be interrupted. No
 /// register tells which bit another core has, and it need not be that of its affinity (IHI 0048,
@@ -225,6 +223,9 @@ impl Gic {
             write(gic.interface + interface::CTLR, 1 << 9 | 1); // EOImode, enable
             gic.announce(index);
         }
+        // Before `Core::new` looks at what other cores have posted: whoever posts after that look
+        // can interrupt this core.
+        super::machine::barrier();
         gic
     }
 
@@ -237,10 +238,6 @@ impl Gic {
         if let Some(place) = TARGETS.get(index as usize) {
             place.store(bit, Ordering::Relaxed);
         }
-        // A core that posted a domain before this could not interrupt: look once without an
-        // interrupt.
-        super::machine::barrier();
-        write(self.distributor + distributor::SGIR, TO_SELF | IPI_WAKE);
     }
 
     /// Enables the interrupts of this core's devices, whose domains exist now. It writes registers
