@@ -72,8 +72,11 @@ fn turn(devices: &mut Devices, ram: &Ram) {
         net.sent(ram);
     }
     net.publish(ram);
+    let mut request = Request::default();
     for _ in 0..4 {
-        let Some(request) = block.next_request(ram) else { break };
+        if !block.take_request(ram, &mut request) {
+            break;
+        }
         assert!(request.bytes <= MAX_BYTES, "a request has a limit");
         block.answer(ram, &request, Status::Done);
     }

@@ -68,13 +68,14 @@ pub enum Status {
 }
 
 /// The kind of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Operation {
     /// Bytes go to the guest.
     Read,
     /// Bytes come from the guest.
     Write,
     /// Makes durable what was written.
+    #[default]
     Flush,
 }
 
@@ -92,7 +93,7 @@ pub struct Geometry {
 }
 
 /// A request that its monitor carries out and answers by [`Block::answer`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Request {
     chain: Chain,
     /// The count of resets when the request was taken: one of an earlier count is not answered.
@@ -153,28 +154,36 @@ impl Block {
         self.exchanged = Some(self.transport.resets());
     }
 
-    /// Takes the next request. One that the disk has nothing to do with is answered, and nothing
-    /// returned.
-    pub fn next_request(&mut self, memory: &impl Memory) -> Option<Request> {
-        let next = self.transport.queue(REQUESTS)?.next(memory);
-        let chain = self.transport.sound(next)??;
+    /// Takes the next request into `request`, in place of what was there: to move one costs as much
+    /// as to read it. Returns whether there is one; one that the disk has nothing to do with is
+    /// answered, and counts as none.
+    pub fn take_request(&mut self, memory: &impl Memory, request: &mut Request) -> bool {
+        let Some(queue) = self.transport.queue(REQUESTS) else { return false };
+        let taken = queue.take(memory, &mut request.chain);
+        if self.transport.sound(taken) != Some(true) {
+            return false;
+        }
         let mut header = [0; HEADER];
-        if chain.read(memory, 0, &mut header).is_none() || chain.writable_bytes() == 0 {
+        if request.chain.read(memory, 0, &mut header).is_none() || request.chain.writable_bytes() == 0 {
             // No header, or no place for an answer: the queue is not used as a disk's is.
             self.transport.fail();
-            return None;
+            return false;
         }
         let word = u128::from_le_bytes(header);
-        match self.request(chain, word as u32, (word >> 64) as u64) {
-            Ok(request) => Some(request),
+        (request.resets, request.sector) = (self.transport.resets(), (word >> 64) as u64);
+        match self.asked(&request.chain, word as u32) {
+            Ok(asked) => (request.operation, request.bytes) = asked,
             Err(status) => {
-                self.refuse(memory, &chain, word as u32, status);
-                None
+                self.refuse(memory, &request.chain, word as u32, status);
+                return false;
             }
         }
+        true
     }
 
-    fn request(&self, chain: Chain, kind: u32, sector: u64) -> Result<Request, Status> {
+    /// Returns what a request of this kind asks for, and of how many bytes; or its answer, if it is
+    /// none of the disk's.
+    fn asked(&self, chain: &Chain, kind: u32) -> Result<(Operation, u64), Status> {
         let given = chain.readable_bytes() - HEADER as u64;
         let taken = chain.writable_bytes() - 1;
         let (operation, bytes) = match kind {
@@ -184,11 +193,11 @@ impl Block {
             _ => return Err(Status::Unknown),
         };
         let is_whole = bytes.is_multiple_of(SECTOR) && bytes <= MAX_BYTES;
-        let resets = self.transport.resets();
-        if !is_whole || bytes == 0 && operation != Operation::Flush || self.exchanged == Some(resets) {
+        let is_exchanged = self.exchanged == Some(self.transport.resets());
+        if !is_whole || bytes == 0 && operation != Operation::Flush || is_exchanged {
             return Err(Status::Failed);
         }
-        Ok(Request { chain, resets, operation, sector, bytes })
+        Ok((operation, bytes))
     }
 
     /// Answers a request that is not the disk's.
@@ -272,6 +281,12 @@ mod tests {
         driver.offer(ram, &parts);
     }
 
+    /// Takes the next request, if there is one.
+    fn take(block: &mut Block, ram: &Ram) -> Option<Request> {
+        let mut request = Request::default();
+        block.take_request(ram, &mut request).then_some(request)
+    }
+
     fn status(ram: &Ram) -> u8 {
         let mut status = [0];
         ram.read(STATUS, &mut status).expect("inside");
@@ -282,7 +297,7 @@ mod tests {
     fn a_read_and_a_write_name_sectors_and_memory() {
         let (ram, mut driver, mut block) = disk();
         ask(&ram, &mut driver, kind::READ, 7, &[(DATA, 512, true), (DATA + 1024, 512, true)]);
-        let request = block.next_request(&ram).expect("one");
+        let request = take(&mut block, &ram).expect("one");
         assert_eq!((request.operation, request.sector, request.bytes), (Operation::Read, 7, 1024));
         let target: std::vec::Vec<Part> = request.target().collect();
         assert_eq!(target, [(DATA, 512), (DATA + 1024, 512)].map(|(address, length)| Part { address, length }));
@@ -290,7 +305,7 @@ mod tests {
         block.publish(&ram);
         assert_eq!((driver.used(&ram), status(&ram)), (Some((0, 1025)), 0));
         ask(&ram, &mut driver, kind::WRITE, 8, &[(DATA, 512, false)]);
-        let request = block.next_request(&ram).expect("one");
+        let request = take(&mut block, &ram).expect("one");
         assert_eq!((request.operation, request.sector, request.bytes), (Operation::Write, 8, 512));
         assert_eq!(request.source().collect::<std::vec::Vec<_>>(), [Part { address: DATA, length: 512 }]);
         block.answer(&ram, &request, Status::Failed);
@@ -311,7 +326,7 @@ mod tests {
         for (kind, data, expected) in cases {
             let (ram, mut driver, mut block) = disk();
             ask(&ram, &mut driver, kind, 0, data);
-            assert!(block.next_request(&ram).is_none(), "{kind} {data:?}");
+            assert!(take(&mut block, &ram).is_none(), "{kind} {data:?}");
             block.publish(&ram);
             assert!(driver.used(&ram).is_some() && block.transport.is_live());
             assert_eq!(status(&ram), expected, "{kind} {data:?}");
@@ -322,7 +337,7 @@ mod tests {
     fn a_request_of_before_a_reset_is_not_answered() {
         let (ram, mut driver, mut block) = disk();
         ask(&ram, &mut driver, kind::FLUSH, 0, &[]);
-        let request = block.next_request(&ram).expect("one");
+        let request = take(&mut block, &ram).expect("one");
         block.transport.write(0x070, 4, 0);
         let again = Driver::new(4);
         block.transport = live(block.transport, 0, [&again, &again]);
@@ -336,7 +351,7 @@ mod tests {
     fn a_request_of_before_a_reset_of_the_queue_is_not_answered() {
         let (ram, mut driver, mut block) = disk();
         ask(&ram, &mut driver, kind::READ, 0, &[(DATA, 512, true)]);
-        let request = block.next_request(&ram).expect("one");
+        let request = take(&mut block, &ram).expect("one");
         assert!(block.is_awaited(&request));
         let ([select, ready], places) = ([0x030, 0x044], driver.places());
         for (register, value) in [(select, 0), (ready, 0), (0x038, 4), (0x080, places[0]), (0x090, places[1])] {
@@ -355,14 +370,14 @@ mod tests {
         let (ram, mut driver, mut block) = disk();
         block.exchange_medium();
         ask(&ram, &mut driver, kind::WRITE, 0, &[(DATA, 512, false)]);
-        assert!(block.next_request(&ram).is_none());
+        assert!(take(&mut block, &ram).is_none());
         block.publish(&ram);
         assert_eq!((driver.used(&ram).is_some(), status(&ram)), (true, 1));
         block.transport.write(0x070, 4, 0);
         let (mut again, none) = (Driver::at(Ram::BASE + 4096, 4), Driver::new(4));
         block.transport = live(block.transport, 0, [&again, &none]);
         ask(&ram, &mut again, kind::WRITE, 0, &[(DATA, 512, false)]);
-        assert!(block.next_request(&ram).is_some(), "its driver has begun anew");
+        assert!(take(&mut block, &ram).is_some(), "its driver has begun anew");
     }
 
     #[test]
@@ -370,8 +385,8 @@ mod tests {
         let (ram, mut driver, mut block) = disk();
         ask(&ram, &mut driver, 99, 0, &[]);
         ask(&ram, &mut driver, 99, 0, &[]);
-        assert!(block.next_request(&ram).is_none() && block.has_request(&ram));
-        assert!(block.next_request(&ram).is_none() && !block.has_request(&ram));
+        assert!(take(&mut block, &ram).is_none() && block.has_request(&ram));
+        assert!(take(&mut block, &ram).is_none() && !block.has_request(&ram));
     }
 
     #[test]
@@ -379,7 +394,7 @@ mod tests {
         for part in [(BUFFER, 15, false), (BUFFER, 16, false), (0, 16, false)] {
             let (ram, mut driver, mut block) = disk();
             driver.offer(&ram, &[part]);
-            assert!(block.next_request(&ram).is_none() && !block.transport.is_live(), "{part:?}");
+            assert!(take(&mut block, &ram).is_none() && !block.transport.is_live(), "{part:?}");
         }
     }
 }

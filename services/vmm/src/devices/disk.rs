@@ -20,14 +20,21 @@ pub struct Disk {
     data: Region,
     /// Bytes of a slot, whole blocks.
     slot: usize,
-    /// The request that has each slot.
-    requests: Vec<Option<Request>>,
-    /// How many those are.
+    slots: Vec<Slot>,
+    /// How many of the slots are taken.
     under_way: usize,
     /// How often the provider had said what the disk is when the guest was last told.
     told: u32,
     /// How often the medium had changed then.
     changes: u32,
+}
+
+/// A part of the connection's memory.
+#[derive(Default)]
+struct Slot {
+    /// The request that has it, or had it last.
+    request: Request,
+    is_taken: bool,
 }
 
 impl Disk {
@@ -37,8 +44,8 @@ impl Disk {
         let slot = (MAX_BYTES as usize).min(data.len()) / BLOCK * BLOCK;
         // A slot's number has 16 bits, and more than the guest's queue has are of no use.
         let count = data.len().checked_div(slot).unwrap_or(0).min(culm_guest::virtio::queue::MAX_SIZE.into());
-        let requests = (0..count).map(|_| None).collect();
-        Self { client: Client::connect(connection), data, slot, requests, under_way: 0, told: 0, changes: 0 }
+        let slots = (0..count).map(|_| Slot::default()).collect();
+        Self { client: Client::connect(connection), data, slot, slots, under_way: 0, told: 0, changes: 0 }
     }
 
     /// Returns whether the provider has said what the disk is.
@@ -54,27 +61,31 @@ impl Disk {
     fn round(&mut self, device: &mut Block, memory: &GuestMemory) -> Progress {
         self.client.begin();
         while let Some(completion) = self.client.next_completion() {
-            let request = self.requests.get_mut(usize::from(completion.tag)).and_then(Option::take);
-            self.under_way -= usize::from(request.is_some());
+            let number = usize::from(completion.tag);
+            let Some(slot) = self.slots.get_mut(number).filter(|slot| slot.is_taken) else { continue };
+            slot.is_taken = false;
+            self.under_way -= 1;
             // If the guest has begun anew, do not copy into its memory: its new life owns it.
-            let Some(request) = request.filter(|request| device.is_awaited(request)) else { continue };
-            let is_done = completion.result.is_ok() && self.copy_out(&request, completion.tag, memory);
-            self.answer(device, memory, &request, is_done);
+            if device.is_awaited(&self.slots[number].request) {
+                let is_done = completion.result.is_ok() && self.copy_out(number, memory);
+                self.answer(device, memory, number, is_done);
+            }
         }
         self.tell(device);
         let is_open = self.is_known() && !self.cancel_forgotten(device);
         let mut has_more = false;
-        for _ in 0..self.requests.len() {
-            let slot = self.requests.iter().position(Option::is_none).filter(|_| self.client.space() > 0);
-            has_more = slot.is_some() && is_open && device.has_request(memory);
-            let Some(slot) = slot.filter(|_| has_more) else { break };
-            let Some(request) = device.next_request(memory) else { continue };
-            self.send(device, memory, request, slot as u16);
+        for _ in 0..self.slots.len() {
+            let free = self.slots.iter().position(|slot| !slot.is_taken).filter(|_| self.client.space() > 0);
+            has_more = free.is_some() && is_open && device.has_request(memory);
+            let Some(number) = free.filter(|_| has_more) else { break };
+            if device.take_request(memory, &mut self.slots[number].request) {
+                self.send(device, memory, number);
+            }
         }
         device.publish(memory);
         let progress = self.client.end_round();
         // The guest may have asked just before it was asked to ring.
-        let is_free = self.client.space() > 0 && self.requests.iter().any(Option::is_none);
+        let is_free = self.client.space() > 0 && self.under_way < self.slots.len();
         progress & Progress::more_if(has_more || is_free && is_open && device.has_request(memory))
     }
 
@@ -86,11 +97,11 @@ impl Disk {
         if self.under_way == 0 {
             return false;
         }
-        let Self { client, requests, .. } = self;
-        let is_forgotten = |request: &Option<Request>| request.as_ref().is_some_and(|it| !device.is_awaited(it));
-        let any = requests.iter().any(is_forgotten);
+        let Self { client, slots, .. } = self;
+        let is_forgotten = |slot: &Slot| slot.is_taken && !device.is_awaited(&slot.request);
+        let any = slots.iter().any(is_forgotten);
         if any {
-            client.cancel(|tag| requests.get(usize::from(*tag)).is_some_and(is_forgotten));
+            client.cancel(|tag| slots.get(usize::from(*tag)).is_some_and(is_forgotten));
         }
         any
     }
@@ -111,42 +122,43 @@ impl Disk {
         });
     }
 
-    /// Sends a request, or answers one that cannot be sent.
-    fn send(&mut self, device: &mut Block, memory: &GuestMemory, request: Request, slot: u16) {
+    /// Sends the request of a slot, or answers it if it cannot be sent.
+    fn send(&mut self, device: &mut Block, memory: &GuestMemory, number: usize) {
         counters::DISK_REQUESTS.add(1);
-        let segment =
-            Segment { place: (usize::from(slot) * self.slot / BLOCK) as u64, blocks: (request.bytes / SECTOR) as u32 };
+        let request = &self.slots[number].request;
+        let segment = Segment { place: (number * self.slot / BLOCK) as u64, blocks: (request.bytes / SECTOR) as u32 };
         let fits = request.bytes <= self.slot as u64;
         let made = match request.operation {
             Operation::Flush => Some(culm_block::Request::flush()),
             Operation::Read => culm_block::Request::read(request.sector, &[segment]).filter(|_| fits),
-            Operation::Write => culm_block::Request::write(request.sector, &[segment])
-                .filter(|_| fits && self.copy_in(&request, slot, memory)),
+            Operation::Write => {
+                culm_block::Request::write(request.sector, &[segment]).filter(|_| fits && self.copy_in(number, memory))
+            }
         };
-        let sent = made.is_some_and(|made| match self.client.send(&made, slot) {
+        let sent = made.is_some_and(|made| match self.client.send(&made, number as u16) {
             Ok(()) => true,
             // There is space, and the disk is known: it is the disk that does not take it.
             Err(NotSent::Full | NotSent::Unknown | NotSent::Refused(_)) => false,
         });
         if sent {
-            self.requests[usize::from(slot)] = Some(request);
+            self.slots[number].is_taken = true;
             self.under_way += 1;
         } else {
-            self.answer(device, memory, &request, false);
+            self.answer(device, memory, number, false);
         }
     }
 
-    fn answer(&self, device: &mut Block, memory: &GuestMemory, request: &Request, is_done: bool) {
+    fn answer(&self, device: &mut Block, memory: &GuestMemory, number: usize, is_done: bool) {
         if !is_done {
             counters::DISK_FAILURES.add(1);
         }
-        device.answer(memory, request, if is_done { Status::Done } else { Status::Failed });
+        device.answer(memory, &self.slots[number].request, if is_done { Status::Done } else { Status::Failed });
     }
 
     /// Copies what the guest writes into the slot. Returns false if it is not in its memory.
-    fn copy_in(&self, request: &Request, slot: u16, memory: &GuestMemory) -> bool {
-        let mut at = usize::from(slot) * self.slot;
-        request.source().all(|part| {
+    fn copy_in(&self, number: usize, memory: &GuestMemory) -> bool {
+        let mut at = number * self.slot;
+        self.slots[number].request.source().all(|part| {
             let place = at;
             at += part.length as usize;
             let copied = GuestMemory::offset(part.address)
@@ -156,11 +168,12 @@ impl Disk {
     }
 
     /// Copies what the guest has read out of the slot. Returns false if it is not to its memory.
-    fn copy_out(&self, request: &Request, slot: u16, memory: &GuestMemory) -> bool {
+    fn copy_out(&self, number: usize, memory: &GuestMemory) -> bool {
+        let request = &self.slots[number].request;
         if request.operation != Operation::Read {
             return true;
         }
-        let mut at = usize::from(slot) * self.slot;
+        let mut at = number * self.slot;
         request.target().all(|part| {
             let place = at;
             at += part.length as usize;

@@ -76,13 +76,14 @@ impl Line {
     }
 
     /// Adds a byte that was printed at once, and forgets what a line's end, a return to the line's
-    /// beginning, or too long a line makes old.
+    /// beginning, a backspace, or too long a line makes old.
     pub fn follow(&mut self, byte: u8) {
         if self.length == LENGTH || self.text().last() == Some(&b'\r') {
             self.clear();
         }
         match byte {
             b'\n' => self.clear(),
+            b'\x08' => self.length = self.length.saturating_sub(1),
             _ => self.add(byte),
         }
     }
@@ -144,6 +145,12 @@ impl Output {
         text.iter().filter(|byte| sequences.is_text(**byte)).for_each(|byte| kept.add(*byte));
         let kept = kept.text();
         printable(kept.strip_suffix(b"\r").unwrap_or(kept), |piece| self.add(piece));
+    }
+
+    /// Adds the beginning of a console's line as text; what follows goes on where that did.
+    pub fn add_beginning(&mut self, text: &[u8]) {
+        self.add_text(text);
+        self.add(if text.ends_with(b"\r") { b"\r" } else { b"" });
     }
 
     /// Adds a console's line with the console's name in front, which nothing in the line takes the
@@ -228,6 +235,8 @@ mod tests {
         let mut line = Line::EMPTY;
         b"old\r\n10 %\r/ # ".iter().for_each(|byte| line.follow(*byte));
         assert_eq!(line.text(), b"/ # ");
+        b"lx\x08 \x08s".iter().for_each(|byte| line.follow(*byte));
+        assert_eq!(line.text(), b"/ # ls");
         (0..300).for_each(|_| line.follow(b'x'));
         assert!(line.text().len() <= LENGTH && !line.has_ended());
     }

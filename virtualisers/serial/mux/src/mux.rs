@@ -213,7 +213,22 @@ impl Mux {
                 None => self.turn = if self.turn + 1 < self.clients.len() { self.turn + 1 } else { 0 },
             }
         }
-        false
+        // A prompt is to be seen while nobody says anything.
+        left > 0 && !self.mend(None, done)
+    }
+
+    /// Shows again what the console in focus has printed of a line that others' lines have torn.
+    /// `more` is the time, if the console has more of it. Returns false if there is no space.
+    fn mend(&mut self, more: Option<Instant>, done: &mut Done) -> bool {
+        let Some(index) = self.in_focus().filter(|_| self.screen.is_torn()) else { return true };
+        let mut output = Output::EMPTY;
+        output.add_beginning(self.clients[index].line().text());
+        let has_space = push(&mut self.tx, output.bytes());
+        if has_space {
+            self.screen.mended(more);
+            done.bytes += output.bytes().len() as u64;
+        }
+        has_space
     }
 
     /// Prints a line of a client, or a portion of the console in focus.
@@ -233,6 +248,9 @@ impl Mux {
 
     /// Passes bytes of the console in focus on, as they are.
     fn pass(&mut self, index: usize, now: Instant, done: &mut Done) -> Step {
+        if self.clients[index].has_more() && !self.mend(Some(now), done) {
+            return Step::Blocked;
+        }
         let client = &mut self.clients[index];
         let mut bytes = [0; PORTION];
         let space = self.tx.free().max(self.tx.refresh()).min(PORTION as u32);
@@ -348,8 +366,12 @@ impl Mux {
                     let begin = output.bytes().len();
                     if let Some(index) = self.in_focus() {
                         let line = self.clients[index].line();
-                        output.add_text(line.text());
-                        output.add(if line.has_ended() { b"\r\n" } else { b"" });
+                        if line.has_ended() {
+                            output.add_text(line.text());
+                            output.add(b"\r\n");
+                        } else {
+                            output.add_beginning(line.text());
+                        }
                     }
                     shown = &output.bytes()[begin..];
                 }

@@ -19,6 +19,8 @@ pub struct Screen {
     suspect: bool,
     /// The same since the last [`RESET`].
     changed: bool,
+    /// Since when the line was open that others' lines have torn, if it was not shown again.
+    torn: Option<Instant>,
 }
 
 impl Screen {
@@ -53,7 +55,21 @@ impl Screen {
 
     /// Notes that such a line was put out.
     pub fn parted(&mut self) {
-        (self.open, self.suspect) = (None, false);
+        self.torn = self.open.take().or(self.torn);
+        self.suspect = false;
+    }
+
+    /// Returns whether there is a line to be shown again: it was not ended when others' lines came.
+    pub fn is_torn(&self) -> bool {
+        self.torn.is_some()
+    }
+
+    /// Notes that it was shown again; if the console has more of it, others wait from `now` on.
+    /// They do not wait once more for what it had printed before: a console that waits at its
+    /// prompt would slow down the log.
+    pub fn mended(&mut self, now: Option<Instant>) {
+        self.open = now.or(self.torn);
+        self.torn = None;
     }
 
     /// Adds what must stand before another console's output.

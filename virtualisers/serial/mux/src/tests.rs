@@ -115,9 +115,7 @@ fn a_prompt_comes_at_once_and_is_never_continued_by_another() {
     assert_eq!(bench.turn(), "x", "the line waits for the end of what the console writes");
     bench.mux.serve(bench.now);
     bench.now = testing::deadline().expect("not for ever");
-    assert_eq!(bench.turn(), "\r\nb: line\r\n");
-    bench.write(1, b"line\n");
-    assert_eq!(bench.turn(), "b: line\r\n", "nothing is begun any more");
+    assert_eq!(bench.turn(), "\r\nb: line\r\n> x");
 }
 
 #[test]
@@ -158,6 +156,37 @@ fn what_a_console_leaves_on_the_terminal_spoils_no_line_of_others() {
         bench.write(1, b"line\n");
         assert_eq!(bench.turn(), format!("{before}b: line\r\n"));
     }
+}
+
+#[test]
+fn a_line_that_others_have_torn_is_shown_again() {
+    let mut bench = bench::<1024>(&[true, false]);
+    bench.write(0, b"old\r\n\x1b[1ma # \x1b[ml");
+    bench.turn();
+    bench.now += Duration::from_millis(60);
+    let cancel = core::str::from_utf8(CANCEL).expect("ASCII");
+    bench.write(1, b"one\ntwo\n");
+    assert_eq!(bench.turn(), format!("{cancel}\r\nb: one\r\nb: two\r\na # l"));
+    bench.write(1, b"three\n");
+    assert_eq!(bench.turn(), "\r\nb: three\r\na # l", "nobody waits for it again");
+    bench.write(0, b"s");
+    assert_eq!(bench.turn(), "s");
+    bench.write(1, b"four\n");
+    bench.write(0, b"\r\n");
+    assert_eq!(bench.turn(), "\r\nb: four\r\na # ls\r\n", "with what goes on in it");
+    bench.write(1, b"five\n");
+    assert_eq!(bench.turn(), "b: five\r\n", "it has ended");
+}
+
+#[test]
+fn a_line_that_waits_for_space_to_be_shown_again_is_whole() {
+    let mut bench = bench::<64>(&[true, false]);
+    bench.write(0, &[b'p'; 40]);
+    bench.turn();
+    bench.now += Duration::from_millis(60);
+    bench.write(1, &[&[b'x'; 50][..], b"\n"].concat());
+    let said = bench.turn();
+    assert!(said.ends_with(&format!("x\r\n{}", "p".repeat(40))), "{said:?}");
 }
 
 #[test]
@@ -269,7 +298,7 @@ fn a_console_shows_its_line_when_it_comes_into_focus() {
     assert_eq!(bench.turn(), "\r\n[console 1*: a]\r\na # ");
     bench.write(1, b"ls\r\n");
     bench.now += Duration::from_millis(60);
-    assert_eq!(bench.turn(), "\r\nb| b # ls\r\n");
+    assert_eq!(bench.turn(), "\r\nb| b # ls\r\na # ");
 }
 
 #[test]
@@ -420,7 +449,9 @@ proptest! {
             } else if *step < 3 {
                 let printed: Vec<u8> = printed.strip_prefix(CANCEL).unwrap_or(&printed).to_vec();
                 let text = String::from_utf8(printed).expect("lines of others are text");
-                for line in text.split_terminator("\r\n").filter(|line| !line.is_empty()) {
+                // What the console in focus has begun follows, each time.
+                let (lines, begun) = text.rsplit_once("\r\n").unwrap_or_default();
+                for line in lines.split("\r\n").filter(|line| !line.is_empty() && *line != begun) {
                     prop_assert!(line.starts_with(["a: ", "b| ", "c| "][*step]), "{line:?} of {step}");
                     prop_assert!(!line.chars().any(char::is_control), "{line:?}");
                 }
