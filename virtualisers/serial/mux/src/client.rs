@@ -84,18 +84,20 @@ impl Client {
     /// the client's queue (popped, not released) until it is, so that a restart of the virtualiser
     /// loses none.
     ///
-    /// The beginning of a line of the log is printed after a while. That of a console's waits until
-    /// its end comes, or the focus.
+    /// The beginning of a line of the log is printed if nothing comes for a while. That of a
+    /// console's waits until its end comes, or the focus.
     pub fn collect(&mut self, now: Instant) -> bool {
         if !self.active && !self.is_overdue(now) {
             return false;
         }
+        let held = self.held;
         while !self.line.is_whole() {
             let Some(byte) = self.tx.pop() else { break };
             self.line.add(byte);
             self.held += 1;
         }
-        if self.held > 0 && !self.is_console() && self.overdue.is_none() {
+        // From the latest byte on: a guest on a busy machine takes its time for each.
+        if self.held > held && !self.is_console() {
             self.overdue = Some(now + PATIENCE);
         }
         // A queue whose bytes are all held cannot bring the line's end.

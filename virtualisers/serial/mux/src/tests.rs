@@ -98,8 +98,11 @@ fn lines_come_out_whole() {
 #[test]
 fn the_beginning_of_a_line_does_not_wait_for_ever() {
     let mut bench = bench::<1024>(&[false]);
-    bench.write(0, b"almost");
-    assert_eq!(bench.turn(), "");
+    for part in [&b"al"[..], b"mo", b"st"] {
+        bench.write(0, part);
+        assert_eq!(bench.turn(), "", "it is being written");
+        bench.now += Duration::from_millis(40);
+    }
     bench.mux.serve(bench.now);
     bench.now = testing::deadline().expect("it asks to be woken");
     assert_eq!(bench.turn(), "a: almost\r\n");
