@@ -35,8 +35,9 @@ use culm_kernel_core::system::Shared;
 use culm_kernel_core::{Added, Entry, Trap};
 
 /// `HCR_EL2` (Arm ARM D24.2.57) while domains run: EL1 would be AArch64, EL0 belongs to EL2, which
-/// has the host extensions.
-const HCR_DOMAIN: u64 = 1 << 31 | 1 << 27 | 1 << 34;
+/// has the host extensions. With these, VM has no effect. It stays set all the same: QEMU forgets
+/// all translations, the guest's and the domains', whenever it changes.
+const HCR_DOMAIN: u64 = 1 << 31 | 1 << 27 | 1 << 34 | 1;
 
 /// `HCR_EL2` while a guest runs: stage 2 translates (VM), interrupts and SErrors are EL2's (FMO,
 /// IMO, AMO), cache maintenance by set and way cleans too (SWIO); WFI, SMC, implementation-defined
