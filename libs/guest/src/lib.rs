@@ -10,7 +10,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
+#[cfg(not(target_os = "none"))]
 extern crate std;
 
 pub mod controller;

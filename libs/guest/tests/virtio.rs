@@ -3,55 +3,25 @@
 //! memory is asked for in vain.
 
 use culm_abi::guest::{VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NET, device};
-use culm_guest::virtio::block::{Block, Geometry, MAX_BYTES, SECTOR, Status};
+use culm_guest::virtio::block::{Block, Geometry, MAX_BYTES, Request, SECTOR, Status};
 use culm_guest::virtio::entropy::{Entropy, PORTION};
 use culm_guest::virtio::net::{HEADER, Net};
+use culm_guest::virtio::testing::{Ram, set_up};
 use culm_guest::virtio::{Devices, Memory};
 use proptest::prelude::*;
-use std::cell::RefCell;
 
-/// Where the memory begins, and its bytes.
-const BASE: u64 = 0x4000_0000;
+const BASE: u64 = Ram::BASE;
 const SIZE: u64 = 16384;
-
-struct Ram(RefCell<Vec<u8>>);
-
-impl Ram {
-    fn at(&self, address: u64, length: usize) -> Option<core::ops::Range<usize>> {
-        let start = address.checked_sub(BASE)?;
-        let end = start.checked_add(length as u64)?;
-        (end <= SIZE).then_some(start as usize..end as usize)
-    }
-}
-
-impl Memory for Ram {
-    fn read(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
-        let range = self.at(address, bytes.len())?;
-        bytes.copy_from_slice(&self.0.borrow()[range]);
-        Some(())
-    }
-    fn write(&self, address: u64, bytes: &[u8]) -> Option<()> {
-        let range = self.at(address, bytes.len())?;
-        self.0.borrow_mut()[range].copy_from_slice(bytes);
-        Some(())
-    }
-    fn load(&self, address: u64) -> Option<u16> {
-        let mut bytes = [0; 2];
-        self.read(address, &mut bytes)?;
-        Some(u16::from_le_bytes(bytes))
-    }
-    fn store(&self, address: u64, value: u16) -> Option<()> {
-        self.write(address, &value.to_le_bytes())
-    }
-}
 
 /// A step of the guest's.
 #[derive(Clone, Debug)]
 enum Step {
     /// Writes a register of one of the devices.
     Register(u64, u64, u64),
-    /// Sets a device up as a driver does: queue, size.
-    SetUp(u64, u64),
+    /// Sets a device up as a driver does: slot, features that it takes, size of its queues.
+    SetUp(u64, u64, u64),
+    /// The card behind the network card divides packets from now on, or does not.
+    Segmentation(bool),
     /// Writes a half word of its memory.
     Store(u64, u16),
     /// Makes a chain available: descriptor, address, length, flags, next.
@@ -66,7 +36,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let slot = 0..3_u64;
     let step = prop_oneof![
         2 => (slot.clone(), 0..0x120_u64, any::<u32>()).prop_map(|(slot, at, value)| Step::Register(slot, at, value.into())),
-        2 => (slot, prop_oneof![9 => Just(4), 1 => any::<u64>()]).prop_map(|(slot, size)| Step::SetUp(slot, size)),
+        2 => (slot, any::<u64>(), prop_oneof![9 => Just(4), 1 => any::<u64>()])
+            .prop_map(|(slot, features, size)| Step::SetUp(slot, features, size)),
+        1 => any::<bool>().prop_map(Step::Segmentation),
         2 => (0..SIZE / 2, any::<u16>()).prop_map(|(at, value)| Step::Store(BASE + at * 2, value)),
         8 => (0..4_u16, prop_oneof![9 => BASE..BASE + SIZE, 1 => any::<u64>()], prop_oneof![3 => 0..2000_u32, 1 => any::<u32>()],
             0..4_u16, prop_oneof![9 => 0..4_u16, 1 => any::<u16>()])
@@ -80,22 +52,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// Where the queues of all devices are: they share them, which no driver does.
 const PLACES: [u64; 3] = [BASE, BASE + 1024, BASE + 2048];
 
-fn set_up(devices: &mut Devices, slot: u64, size: u64) {
-    let registers = [VIRTIO_NET, VIRTIO_BLOCK, VIRTIO_ENTROPY][slot as usize].registers();
-    let (transport, _) = devices.at(registers.address).expect("it is there");
-    let mut write = |offset, value| transport.write(offset, 4, value);
-    for (offset, value) in [(0x70, 0), (0x24, 1), (0x20, 1), (0x24, 0), (0x20, 1 << 29), (0x70, 11)] {
-        write(offset, value);
-    }
-    for queue in 0..2 {
-        write(0x30, queue);
-        write(0x38, size);
-        for (offset, place) in [0x80, 0x90, 0xa0].into_iter().zip(PLACES) {
-            write(offset, place);
-        }
-        write(0x44, 1);
-    }
-    write(0x70, 15);
+/// The registers of the device in a slot.
+fn registers(slot: u64) -> u64 {
+    [VIRTIO_NET, VIRTIO_BLOCK, VIRTIO_ENTROPY][slot as usize].registers().address
 }
 
 fn offer(ram: &Ram, available: &mut u16, (number, address, length, flags, next): (u16, u64, u32, u16, u16)) {
@@ -116,8 +75,11 @@ fn turn(devices: &mut Devices, ram: &Ram) {
         net.sent(ram);
     }
     net.publish(ram);
+    let mut request = Request::default();
     for _ in 0..8 {
-        let Some(request) = block.next_request(ram) else { break };
+        if !block.take_request(ram, &mut request) {
+            break;
+        }
         assert!(request.bytes <= MAX_BYTES && request.bytes.is_multiple_of(SECTOR));
         let bytes: u64 = request.source().chain(request.target()).map(|part| u64::from(part.length)).sum();
         assert!(bytes <= 2 * MAX_BYTES);
@@ -131,7 +93,7 @@ fn turn(devices: &mut Devices, ram: &Ram) {
 proptest! {
     #[test]
     fn whatever_a_guest_does_its_devices_stay_sound(steps in steps()) {
-        let ram = Ram(RefCell::new(vec![0; SIZE as usize]));
+        let ram = Ram::new(SIZE as usize);
         let mut block = Block::default();
         block.set_geometry(&Geometry { sectors: 100, block: 512, most: MAX_BYTES, read_only: false });
         let mut devices = Devices { net: Some(Net::new([2; 6])), block: Some(block), entropy: Some(Entropy::default()) };
@@ -139,12 +101,19 @@ proptest! {
         for step in steps {
             match step {
                 Step::Register(slot, offset, value) => {
-                    let registers = [VIRTIO_NET, VIRTIO_BLOCK, VIRTIO_ENTROPY][slot as usize].registers();
-                    let (transport, offset) = devices.at(registers.address + offset).expect("it is there");
+                    let (transport, offset) = devices.at(registers(slot) + offset).expect("it is there");
                     transport.write(offset, 4, value);
                     transport.read(offset, (value & 15) as u8);
                 }
-                Step::SetUp(slot, size) => set_up(&mut devices, slot, size),
+                Step::SetUp(slot, features, size) => {
+                    let (transport, _) = devices.at(registers(slot)).expect("it is there");
+                    set_up(transport, features, &[PLACES; 2], size);
+                }
+                Step::Segmentation(is_offered) => {
+                    if let Some(net) = &mut devices.net {
+                        net.offer_segmentation(is_offered);
+                    }
+                }
                 Step::Store(address, value) => ram.store(address, value).expect("inside"),
                 Step::Offer(number, address, length, flags, next) => {
                     offer(&ram, &mut available, (number, address, length, flags, next));

@@ -14,6 +14,8 @@ pub mod chain;
 pub mod entropy;
 pub mod net;
 pub mod queue;
+#[cfg(not(target_os = "none"))]
+pub mod testing;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod transport;

@@ -1,52 +1,8 @@
-//! For tests: memory, and a driver's side of a queue in it.
+//! For the tests here: a driver's side of a queue in a guest's memory.
 
 use super::Memory;
 use super::queue::Queue;
-use std::cell::RefCell;
-use std::vec;
-use std::vec::Vec;
-
-/// Memory of a guest.
-pub(crate) struct Ram(RefCell<Vec<u8>>);
-
-impl Ram {
-    /// Its first address.
-    pub const BASE: u64 = 0x4000_0000;
-
-    pub fn new(size: usize) -> Self {
-        Self(RefCell::new(vec![0; size]))
-    }
-
-    fn range(&self, address: u64, length: usize) -> Option<core::ops::Range<usize>> {
-        let start = usize::try_from(address.checked_sub(Self::BASE)?).ok()?;
-        let end = start.checked_add(length).filter(|end| *end <= self.0.borrow().len())?;
-        Some(start..end)
-    }
-}
-
-impl Memory for Ram {
-    fn read(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
-        let range = self.range(address, bytes.len())?;
-        bytes.copy_from_slice(&self.0.borrow()[range]);
-        Some(())
-    }
-
-    fn write(&self, address: u64, bytes: &[u8]) -> Option<()> {
-        let range = self.range(address, bytes.len())?;
-        self.0.borrow_mut()[range].copy_from_slice(bytes);
-        Some(())
-    }
-
-    fn load(&self, address: u64) -> Option<u16> {
-        let mut bytes = [0; 2];
-        self.read(address, &mut bytes)?;
-        Some(u16::from_le_bytes(bytes))
-    }
-
-    fn store(&self, address: u64, value: u16) -> Option<()> {
-        self.write(address, &value.to_le_bytes())
-    }
-}
+pub(crate) use super::testing::Ram;
 
 /// The driver's side of a queue whose parts lie in the first pages of [`Ram`].
 pub(crate) struct Driver {

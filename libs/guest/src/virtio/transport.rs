@@ -5,7 +5,7 @@ use super::queue::{Broken, MAX_SIZE, Queue};
 use super::{EVENT_INDEX, VERSION_1};
 
 /// Registers, by offset.
-mod register {
+pub(super) mod register {
     pub const MAGIC: u64 = 0x000;
     pub const VERSION: u64 = 0x004;
     pub const DEVICE: u64 = 0x008;
@@ -37,7 +37,7 @@ const VERSION: u32 = 2;
 const VENDOR: u32 = 0x6d6c_7563;
 
 /// Bits of the status (§2.1).
-mod status {
+pub(super) mod status {
     pub const DRIVER_OK: u32 = 4;
     pub const FEATURES_OK: u32 = 8;
     pub const NEEDS_RESET: u32 = 64;

@@ -191,6 +191,7 @@ mod tests {
     use culm_block::testing::{RamDisk, connection};
     use culm_block::{Disk as Properties, Port};
     use culm_guest::virtio::Memory;
+    use culm_guest::virtio::testing::set_up;
 
     /// Where the driver's queue is, and behind it a request's header, answer and data.
     const PLACES: [u64; 3] = [MEMORY, MEMORY + 1024, MEMORY + 2048];
@@ -232,11 +233,7 @@ mod tests {
         fn begin(&mut self) {
             self.memory.write(MEMORY, &[0; 4096]).expect("inside");
             self.available = 0;
-            let features = [(0x70, 0), (0x24, 1), (0x20, 1), (0x70, 11)];
-            let queue = [(0x30, 0), (0x38, 4), (0x80, PLACES[0]), (0x90, PLACES[1]), (0xa0, PLACES[2]), (0x44, 1)];
-            for (offset, value) in features.into_iter().chain(queue).chain([(0x70, 15)]) {
-                self.device.transport.write(offset, 4, value);
-            }
+            set_up(&mut self.device.transport, 0, &[PLACES], 4);
         }
 
         /// The guest asks for the first sector, or to write its data there.

@@ -1,42 +1,18 @@
 //! A guest's driver sets a device up, or does what it may not.
 
+use super::super::testing::{self, SEEN, accept, set_up_queue};
 use super::super::tests::{Driver, Ram};
 use super::*;
 
 const FEATURE: u64 = 1 << 5;
-/// Acknowledge and driver.
-const SEEN: u64 = 3;
 
 fn device() -> Transport {
     Transport::new(1, FEATURE, 2)
 }
 
-fn accept(transport: &mut Transport, features: u64) {
-    for half in 0..2 {
-        transport.write(register::DRIVER_FEATURES_SELECT, 4, half);
-        transport.write(register::DRIVER_FEATURES, 4, features >> (32 * half));
-    }
-}
-
-fn set_up(transport: &mut Transport, number: u64, driver: &Driver, size: u64) {
-    transport.write(register::QUEUE_SELECT, 4, number);
-    transport.write(register::QUEUE_SIZE, 4, size);
-    let registers = [register::QUEUE_DESCRIPTORS, register::QUEUE_DRIVER, register::QUEUE_DEVICE];
-    for (register, place) in registers.into_iter().zip(driver.places()) {
-        transport.write(register, 4, place);
-        transport.write(register + 4, 4, place >> 32);
-    }
-    transport.write(register::QUEUE_READY, 4, 1);
-}
-
 /// A device with both queues, as a driver leaves it.
 pub(crate) fn live(mut transport: Transport, features: u64, drivers: [&Driver; 2]) -> Transport {
-    accept(&mut transport, features | VERSION_1);
-    transport.write(register::STATUS, 4, SEEN | 8);
-    for (number, driver) in drivers.into_iter().enumerate() {
-        set_up(&mut transport, number as u64, driver, 4);
-    }
-    transport.write(register::STATUS, 4, SEEN | 8 | 4);
+    testing::set_up(&mut transport, features, &drivers.map(Driver::places), 4);
     transport
 }
 
@@ -77,7 +53,7 @@ fn a_queue_gets_ready_only_if_it_can_be_one() {
     let driver = Driver::new(4);
     for (size, ready) in [(4, 1), (256, 1), (0, 0), (3, 0), (512, 0), (0x1_0004, 0)] {
         let mut transport = device();
-        set_up(&mut transport, 1, &driver, size);
+        set_up_queue(&mut transport, 1, driver.places(), size);
         assert_eq!(transport.read(register::QUEUE_READY, 4), ready, "{size}");
     }
     for unaligned in [register::QUEUE_DESCRIPTORS, register::QUEUE_DRIVER, register::QUEUE_DEVICE] {
@@ -106,8 +82,9 @@ fn a_broken_queue_stops_it_until_a_reset() {
     assert_eq!((transport.read(register::STATUS, 4) & 64, transport.is_interrupting()), (64, true));
     transport.write(register::STATUS, 4, SEEN | 8 | 4);
     assert!(!transport.is_live(), "it cannot be talked out of it");
+    let resets = transport.resets();
     transport.write(register::STATUS, 4, 0);
-    assert_eq!((transport.read(register::STATUS, 4), transport.resets()), (0, 1));
+    assert_eq!((transport.read(register::STATUS, 4), transport.resets()), (0, resets + 1));
     assert_eq!(transport.take_causes(), Causes { are_cleared: true, raised: 0 });
     assert!(live(transport, 0, [&first, &second]).queue(0).is_some());
 }
