@@ -8,52 +8,47 @@
 
 #![no_main]
 
+#[path = "../common/asker.rs"]
+mod asker;
 #[path = "../common/peers.rs"]
 #[allow(dead_code, reason = "entries of the net class are none of this one's")]
 mod peers;
 
+use asker::{Asker, DATA};
 use block_sdhci::testing::{Fake, FakeCard, Flaw};
 use block_sdhci::{Options, Sdhci, Starting};
 use culm::connection::BlockDriver;
 use culm::time::{self, Duration};
 use culm::{Region, testing};
-use culm_block::testing::ring;
-use culm_block::{AnswerEntry, BLOCK, Client, Completion, MAX_DISK, Request, RequestEntry, Segment};
+use culm_block::{BLOCK, Request, Segment};
 use culm_mmio::{Registers, Width};
 use libfuzzer_sys::fuzz_target;
-use peers::{Input, clear};
+use peers::Input;
 use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// Blocks of the memory of requests.
 const MEMORY: u32 = 64;
-/// Where the controller sees that memory, and its table of descriptors.
-const DATA: u64 = 0x4000_0000;
+/// Where the controller sees its table of descriptors.
 const TABLE: u64 = 0x5000_0000;
 /// The most requests that are under way.
 const MOST: usize = 16;
 
-/// Queues and memory, the same for each input.
+/// Memory that the controller reaches, the same for each input.
 struct Ground {
-    connection: BlockDriver,
     data: Region,
     table: Region,
 }
 
 impl Ground {
-    fn empty() -> &'static Self {
+    fn get() -> &'static Self {
         thread_local! {
             static GROUND: &'static Ground = Box::leak(Box::new(Ground {
-                connection: BlockDriver { requests: ring(64), answers: ring(64), channel: 1 },
                 data: Region::new(testing::memory(MEMORY as usize * BLOCK, DATA)),
                 table: Region::new(testing::memory(512, TABLE)),
             }));
         }
-        let ground = GROUND.with(|ground| *ground);
-        clear::<RequestEntry>(ground.connection.requests);
-        clear::<AnswerEntry>(ground.connection.answers);
-        ground
+        GROUND.with(|ground| *ground)
     }
 }
 
@@ -85,27 +80,24 @@ enum Driver {
 
 struct World {
     ground: &'static Ground,
+    queues: &'static BlockDriver,
     liar: Liar,
     is_pio: bool,
     /// `None` if the controller said that it cannot be used.
     driver: Option<Driver>,
-    client: Client<u64>,
-    under_way: BTreeSet<u64>,
-    next: u64,
+    asker: Asker,
 }
 
 impl World {
     fn new(setting: u8) -> Self {
-        let ground = Ground::empty();
+        let (ground, queues) = (Ground::get(), asker::queues());
         let fake = Fake::new(vec![ground.data, ground.table]);
         fake.0.version.set(1 + u16::from(setting >> 1 & 1));
         fake.0.counts_blocks.set(setting & 4 != 0);
         fake.insert(card(setting >> 3));
-        let BlockDriver { requests, answers, .. } = ground.connection;
-        let client = Client::new(requests, answers, 2, MAX_DISK);
         let liar = Liar { fake, lie: Rc::default() };
-        let (under_way, next) = (BTreeSet::new(), 0);
-        let mut world = Self { ground, liar, is_pio: setting & 1 != 0, driver: None, client, under_way, next };
+        let asker = Asker::new(queues, MOST);
+        let mut world = Self { ground, queues, liar, is_pio: setting & 1 != 0, driver: None, asker };
         world.restart();
         world
     }
@@ -120,9 +112,7 @@ impl World {
     /// A turn of the driver, and one of its client's.
     fn turn(&mut self) {
         self.driver = self.driver.take().map(|driver| match driver {
-            Driver::Starting(starting) => {
-                starting.finish(&self.ground.connection).map_or_else(Driver::Starting, Driver::Running)
-            }
+            Driver::Starting(starting) => starting.finish(self.queues).map_or_else(Driver::Starting, Driver::Running),
             Driver::Running(mut driver) => {
                 if self.liar.fake.interrupts() {
                     driver.interrupted();
@@ -131,28 +121,11 @@ impl World {
                 Driver::Running(driver)
             }
         });
-        self.client.begin();
-        while let Some(Completion { tag, .. }) = self.client.next_completion() {
-            assert!(self.under_way.remove(&tag), "request {tag} ends twice");
-        }
-        let _ = self.client.end_round();
+        self.asker.turn(|_, _, _| {});
     }
 
-    /// Turns until the driver wants none, or many; time passes to each of its deadlines.
     fn run(&mut self) {
-        for _ in 0..200 {
-            // Let each take several turns: it sees what the other did only in its next one.
-            (0..4).for_each(|_| self.turn());
-            let Some(deadline) = testing::deadline() else { return };
-            testing::set_time(deadline.max(time::now()));
-        }
-    }
-
-    fn send(&mut self, request: &Request) {
-        if self.under_way.len() < MOST && self.client.send(request, self.next).is_ok() {
-            self.under_way.insert(self.next);
-            self.next += 1;
-        }
+        asker::run(200, || self.turn());
     }
 
     /// Ends all that was wrong, and puts a new card in.
@@ -224,7 +197,7 @@ fuzz_target!(|bytes: &[u8]| {
         match input.byte() % 14 {
             0..3 => {
                 if let Some(request) = request(&mut input) {
-                    world.send(&request);
+                    world.asker.send(&request);
                 }
             }
             3 => fake.0.flaws.borrow_mut().push_back(flaw(&mut input)),
@@ -260,11 +233,8 @@ fuzz_target!(|bytes: &[u8]| {
         testing::set_time(time::now() + Duration::from_secs(20));
         world.run();
     }
-    assert!(world.under_way.is_empty(), "requests are not answered: {:?}", world.under_way);
-    assert!(world.client.disk().is_some_and(|disk| disk.is_present()), "the disk is of no use");
-    let read = Request::read(0, &[Segment { place: DATA / BLOCK as u64, blocks: 8 }]).expect("a request");
-    world.send(&read);
+    world.asker.ask_at_the_end();
     world.run();
-    assert!(world.under_way.is_empty(), "a request is not answered");
+    world.asker.is_answered();
     let _ = testing::take_log();
 });

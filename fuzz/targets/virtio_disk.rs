@@ -12,21 +12,23 @@
 
 #![no_main]
 
+#[path = "../common/asker.rs"]
+mod asker;
 #[path = "../common/peers.rs"]
 #[allow(dead_code, reason = "entries of the net class are none of this one's")]
 mod peers;
 
+use asker::{Asker, DATA};
 use block_virtio::Block;
 use block_virtio::registers::*;
 use culm::connection::BlockDriver;
 use culm::time::{self, Duration};
 use culm::{Region, testing};
-use culm_block::testing::ring;
-use culm_block::{AnswerEntry, BLOCK, Client, Completion, MAX_DISK, Operation, Request, RequestEntry, Segment};
+use culm_block::{BLOCK, Operation, Request, Segment};
 use culm_mmio::{Layout as _, Registers, Width};
 use culm_virtio::registers::*;
 use libfuzzer_sys::fuzz_target;
-use peers::{Input, clear};
+use peers::Input;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -34,8 +36,7 @@ use std::rc::Rc;
 /// Blocks of the memory of requests, and of the disk.
 const MEMORY: u64 = 64;
 const DISK: u64 = 256;
-/// Where the device sees that memory, and the one that it shares with the driver.
-const DATA: u64 = 0x4000_0000;
+/// Where the device sees the memory that it shares with the driver.
 const OWN: u64 = 0x7000_0000;
 const OWN_SIZE: usize = 16 * 1024;
 /// Descriptors of the queue.
@@ -54,26 +55,14 @@ const FEATURES: u64 = FEATURE_VERSION_1
     | FEATURE_DISCARD
     | FEATURE_WRITE_ZEROES;
 
-/// Queues and memory, the same for each input.
-struct Ground {
-    connection: BlockDriver,
-    own: Region,
-}
-
-impl Ground {
-    fn empty() -> &'static Self {
-        thread_local! {
-            static GROUND: &'static Ground = Box::leak(Box::new(Ground {
-                connection: BlockDriver { requests: ring(64), answers: ring(64), channel: 1 },
-                own: Region::new(testing::memory(OWN_SIZE, OWN)),
-            }));
-        }
-        let ground = GROUND.with(|ground| *ground);
-        clear::<RequestEntry>(ground.connection.requests);
-        clear::<AnswerEntry>(ground.connection.answers);
-        ground.own.clear(0, OWN_SIZE).expect("all of it");
-        ground
+/// Memory that device and driver share, the same for each input, and zero.
+fn own() -> Region {
+    thread_local! {
+        static OWN_MEMORY: Region = Region::new(testing::memory(OWN_SIZE, OWN));
     }
+    let own = OWN_MEMORY.with(|own| *own);
+    own.clear(0, OWN_SIZE).expect("all of it");
+    own
 }
 
 /// The device's registers, and its place in the queue.
@@ -166,13 +155,12 @@ struct Taken {
 }
 
 struct World {
-    ground: &'static Ground,
+    own: Region,
+    queues: &'static BlockDriver,
     state: Rc<State>,
     /// `None` if the device could not be used.
     block: Option<Block<Device>>,
-    client: Client<u64>,
-    under_way: BTreeMap<u64, Request>,
-    next: u64,
+    asker: Asker,
     held: VecDeque<Taken>,
     resets: u32,
     /// The tags of requests that ask for what was given last with each status.
@@ -187,7 +175,7 @@ struct World {
 
 impl World {
     fn new(setting: u8) -> Self {
-        let ground = Ground::empty();
+        let (own, queues) = (own(), asker::queues());
         let mut features = FEATURES;
         for (bit, feature) in [(1, FEATURE_EVENT_INDEX), (2, FEATURE_TABLES), (4, FEATURE_FLUSH)] {
             features &= if setting & bit == 0 { u64::MAX } else { !feature };
@@ -209,15 +197,12 @@ impl World {
             resets: Cell::new(0),
             lie: Cell::new(None),
         });
-        let BlockDriver { requests, answers, .. } = ground.connection;
-        let client = Client::new(requests, answers, 2, MAX_DISK);
         let mut world = Self {
-            ground,
+            own,
+            queues,
             state,
             block: None,
-            client,
-            under_way: BTreeMap::new(),
-            next: 0,
+            asker: Asker::new(queues, MOST),
             held: VecDeque::new(),
             resets: 0,
             asking: BTreeMap::new(),
@@ -231,7 +216,7 @@ impl World {
 
     /// Begins the driver's next life.
     fn restart(&mut self) {
-        self.block = Block::new(Device(self.state.clone()), self.ground.own, &self.ground.connection).ok();
+        self.block = Block::new(Device(self.state.clone()), self.own, self.queues).ok();
     }
 
     /// A turn of the driver, and one of its client's.
@@ -245,37 +230,21 @@ impl World {
         }
         // Before its answer ends a request that it says it has done although it has not taken it.
         self.take();
-        self.client.begin();
-        while let Some(Completion { tag, result }) = self.client.next_completion() {
-            let request = self.under_way.remove(&tag).expect("a request ends once");
-            let is_flush = request.operation == Operation::Flush;
-            if result.is_ok() && self.is_strict && !is_flush {
-                assert!(self.good.contains(&tag), "nobody has said that request {tag} is done");
+        let Self { asker, good, is_strict, .. } = self;
+        asker.turn(|tag, request, result| {
+            if result.is_ok() && *is_strict && request.operation != Operation::Flush {
+                assert!(good.contains(&tag), "nobody has said that request {tag} is done");
             }
-        }
-        let _ = self.client.end_round();
+        });
     }
 
-    /// Turns until the driver wants none, or many; time passes to each of its deadlines.
     fn run(&mut self) {
-        for _ in 0..60 {
-            // Let each take several turns: it sees what the other did only in its next one.
-            (0..4).for_each(|_| self.turn());
-            let Some(deadline) = testing::deadline() else { return };
-            testing::set_time(deadline.max(time::now()));
-        }
-    }
-
-    fn send(&mut self, request: &Request) {
-        if self.under_way.len() < MOST && self.client.send(request, self.next).is_ok() {
-            self.under_way.insert(self.next, request.clone());
-            self.next += 1;
-        }
+        asker::run(60, || self.turn());
     }
 
     fn own<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
         let mut bytes = [0; N];
-        self.ground.own.read(usize::try_from(offset).ok()?, &mut bytes).ok().map(|()| bytes)
+        self.own.read(usize::try_from(offset).ok()?, &mut bytes).ok().map(|()| bytes)
     }
 
     fn half_word(&self, offset: u64) -> Option<u16> {
@@ -285,7 +254,7 @@ impl World {
     /// Writes into the memory that it shares with the driver.
     fn write(&self, offset: u64, bytes: &[u8]) {
         // Nobody can be harmed by what it writes elsewhere.
-        let _ = self.ground.own.write(offset as usize, bytes);
+        let _ = self.own.write(offset as usize, bytes);
     }
 
     /// The device takes what it was given.
@@ -349,7 +318,7 @@ impl World {
         let (kind, block) = head.split_at(8);
         let kind = u32::from_le_bytes(kind[..4].try_into().ok()?);
         let block = u64::from_le_bytes(block.try_into().ok()?);
-        let asking = self.under_way.iter().filter(|(_, request)| self.asks_for(request, kind, block, data));
+        let asking = self.asker.under_way.iter().filter(|(_, request)| self.asks_for(request, kind, block, data));
         let tags: Vec<u64> = asking.map(|(tag, _)| *tag).collect();
         assert!(!tags.is_empty() || !self.is_strict, "nobody has asked for {kind} at {block} with {data:x?}");
         let status = status.wrapping_sub(OWN);
@@ -490,7 +459,7 @@ fuzz_target!(|bytes: &[u8]| {
         match input.byte() % 16 {
             0..3 => {
                 if let Some(request) = request(&mut input) {
-                    world.send(&request);
+                    world.asker.send(&request);
                 }
             }
             3..6 => world.end(&mut input),
@@ -550,16 +519,11 @@ fuzz_target!(|bytes: &[u8]| {
             world.serve();
         });
     }
-    let left: Vec<_> = world.under_way.keys().collect();
-    assert!(left.is_empty(), "requests are not answered: {left:?}");
-    assert!(world.client.disk().is_some_and(|disk| disk.is_present()), "the disk is of no use");
-    let read = Request::read(0, &[Segment { place: DATA / BLOCK as u64, blocks: 8 }]).expect("a request");
-    assert_eq!(world.client.send(&read, world.next), Ok(()));
-    world.under_way.insert(world.next, read);
+    world.asker.ask_at_the_end();
     for _ in 0..8 {
         world.turn();
         world.serve();
     }
-    assert!(world.under_way.is_empty(), "a request is not answered");
+    world.asker.is_answered();
     let _ = testing::take_log();
 });
