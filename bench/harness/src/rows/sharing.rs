@@ -27,8 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const CLIENTS: &[usize] = &[1, 2, 8, 16];
 const PARTITIONS: &[usize] = &[1, 16, 64, 256];
 
-/// Clients of the disks with partitions.
-const READERS: usize = 16;
+/// The most clients that a disk can have.
+const MAX_READERS: usize = 63;
 
 /// A client of the series: reads of 4 KiB, 8 under way.
 const READER: DiskClient = DiskClient { writes: false, blocks: 8, depth: 8, beat: 500, part: String::new() };
@@ -49,8 +49,9 @@ pub fn clients(lab: &Lab, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// Measures as many clients, on disks with more and more partitions; those that they read are
-/// spread over the table.
+/// Measures clients of disks with more and more partitions, each of which reads one of its own.
+/// Where a disk has more partitions than it can have clients, those that they read are spread over
+/// the table.
 pub fn partitions(lab: &Lab, results: &mut Results) -> Result<()> {
     let name = "disk-partitions";
     if !lab.settings.culm() || !super::growth::wants(lab, name, PARTITIONS.iter().copied()) {
@@ -59,8 +60,9 @@ pub fn partitions(lab: &Lab, results: &mut Results) -> Result<()> {
     let mut series = Series::culm(name, "partitions", "instructions/request");
     for &count in PARTITIONS {
         let image = lab.partitions(count)?;
-        let part = |index: usize| format!("partition = {}, read_only = true, ", index * count / READERS + 1);
-        let clients: Vec<_> = (0..READERS).map(|index| DiskClient { part: part(index), ..READER }).collect();
+        let readers = count.min(MAX_READERS);
+        let part = |index: usize| format!("partition = {}, read_only = true, ", index * count / readers + 1);
+        let clients: Vec<_> = (0..readers).map(|index| DiskClient { part: part(index), ..READER }).collect();
         let system = disk_clients(&format!("bench-{name}-{count}"), Some(&image), &clients);
         series.record(results, count, measure(lab, &system, Some(image), &clients)?.of_all());
     }
