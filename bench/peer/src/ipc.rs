@@ -5,15 +5,11 @@
 
 use crate::linux::{call, exit, fork, number, write};
 use core::sync::atomic::{AtomicU32, Ordering};
+use culm_bench_guest::ipc::{EVENTFD, FUTEX, GETPID, PIPE};
 use culm_bench_guest::mark;
 
 const ROUNDS: usize = 10_000;
 const WARM_UP: usize = 1_000;
-
-const GETPID: u64 = 1;
-const FUTEX: u64 = 2;
-const PIPE: u64 = 3;
-const EVENTFD: u64 = 4;
 
 const FUTEX_WAIT: usize = 0;
 const FUTEX_WAKE: usize = 1;

@@ -23,6 +23,7 @@ use crate::results::{Params, Results, Sample, Side};
 use crate::systems::{BESIDE, GUEST_MEMORY};
 use anyhow::Result;
 use culm_bench_guest::disk::{BLOCK, GUEST, Operation};
+use culm_bench_guest::ipc::IPC;
 use culm_bench_guest::work::{BOOT, WORK};
 use culm_bench_load::Mode;
 use serde_json::json;
@@ -81,7 +82,7 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
 
 /// The rows of one guest, and of the same Linux without Culm.
 fn rows() -> impl Iterator<Item = String> {
-    let work = WORK.iter().map(|work| work.row);
+    let work = WORK.iter().map(|work| work.row).chain(IPC.iter().map(|(_, row)| *row));
     let network = ECHOES.iter().map(|(row, ..)| *row).chain(TRANSFERS.iter().map(|case| case.row));
     let names = [BOOTED].into_iter().chain(work).chain(network).chain(PAGES.iter().map(|case| case.row));
     names.map(str::to_owned).chain(GUEST.iter().map(disk_row))
@@ -105,6 +106,7 @@ fn side(lab: &Lab, results: &mut Results, side: Side) -> Result<()> {
     let parts = [
         ("culm.booted", 1, true),
         ("culm.work", WORK.len(), wants_work),
+        ("culm.ipc", IPC.len(), IPC.iter().any(|(_, row)| wants(lab, row))),
         ("culm.disk-of-guest", GUEST.len(), wants_disk),
     ];
     let words: Vec<&str> = parts.iter().filter(|(.., wanted)| *wanted).map(|(word, ..)| *word).collect();
@@ -161,6 +163,11 @@ fn work(lab: &Lab, results: &mut Results, side: Side, subject: &Subject, marks: 
     for work in WORK.iter().filter(|work| wants(lab, work.row)) {
         if let Some((sample, params)) = marked(subject, marks, work.number, "run") {
             results.record(side, BENCH, work.row, &params, sample);
+        }
+    }
+    for (number, row) in IPC.iter().filter(|(_, row)| wants(lab, row)) {
+        if let Some((sample, params)) = marked(subject, marks, *number, "round") {
+            results.record(side, BENCH, row, &params, sample);
         }
     }
 }
@@ -260,7 +267,7 @@ fn compare(results: &mut Results) {
     let rows: Vec<String> =
         results.entries().iter().filter(|entry| entry.bench == BENCH).map(|entry| entry.row.clone()).collect();
     for row in &rows {
-        for unit in ["", "/run", "/request", "/packet", "/MiB"] {
+        for unit in ["", "/run", "/round", "/request", "/packet", "/MiB"] {
             let cost = format!("instructions{unit}");
             results.compare(PEER, BENCH, row, &cost, |culm, peer| ("cost to peer", culm / peer));
             let time = format!("ns{unit}");

@@ -10,17 +10,17 @@ use crate::linux::{READY, Variant};
 use crate::results::{Results, Side};
 use crate::systems::System;
 use anyhow::{Result, bail};
+use culm_bench_guest::ipc::{EVENTFD, FUTEX, GETPID, PIPE};
 use std::time::Duration;
 
 const BENCH: &str = "ipc";
 
-/// Numbers of the peer's rows (`bench/peer/src/ipc.rs`), and the rows of Culm that each is compared
-/// with.
+/// Numbers of the peer's rows, and the rows of Culm that each is compared with.
 const PEER: &[(u64, &str, &[&str])] = &[
-    (1, "linux-getpid", &["notify-no-switch"]),
-    (4, "linux-eventfd", &["call", "call-8-words"]),
-    (2, "linux-futex", &["notify-ping-pong"]),
-    (3, "linux-pipe", &["notify-ping-pong"]),
+    (GETPID, "linux-getpid", &["notify-no-switch"]),
+    (EVENTFD, "linux-eventfd", &["call", "call-8-words"]),
+    (FUTEX, "linux-futex", &["notify-ping-pong"]),
+    (PIPE, "linux-pipe", &["notify-ping-pong"]),
 ];
 
 /// Numbers of Culm's rows (`bench/components/ipc-bench`).
