@@ -2,7 +2,8 @@
 
 use super::medium::Section;
 use super::{Content, Fat, Medium, SECTOR, Volume};
-use culm_fat::{MAX_DEPTH, MAX_FOLDER_ENTRIES, MAX_NAME, MAX_PATH};
+use culm_abi::connection::file::MAX_PATH;
+use culm_fat::{MAX_DEPTH, MAX_FOLDER_ENTRIES, MAX_NAME};
 use lamfat::{FatType, FileSystem, FormatVolumeOptions, FsOptions, StdIoWrapper};
 use std::io::Error;
 
@@ -98,7 +99,8 @@ pub fn reason_against(path: &str) -> Option<String> {
     let is_refused = |letter: char| letter.is_control() || "\"*:<>?\\|".contains(letter);
     let names = || path.split('/');
     let any = |is_refused: &dyn Fn(&str) -> bool| names().any(is_refused);
-    // The file service's paths begin with a `/`.
+    // The paths of the file class begin with a `/`. A client whose folder is the volume's root must
+    // reach the file.
     let most = MAX_PATH - 1;
     Some(if any(&|name| name.contains(is_refused)) {
         "no name has one of \" * / : < > ? \\ | there".into()

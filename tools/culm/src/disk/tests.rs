@@ -350,16 +350,22 @@ fn complaint(medium: &mut Medium, partition: &Partition) -> Option<String> {
 /// Tests that what the file service's clients could not open is refused before anything is written.
 #[test]
 fn paths_that_culm_does_not_open_are_refused() {
-    let name = "n".repeat(250);
+    let name = "n".repeat(240);
+    let content = |path: &str| {
+        let more = BTreeMap::from([(path.into(), FileSource::Text(String::new()))]);
+        Volume { kind: Fat::Fat16, label: None, id: 1, folder: None, boot: None, more }.content()
+    };
+    // With the `/` in front it has as many bytes as a path of the file class.
+    let longest = format!("{name}/{}", "m".repeat(238));
+    assert_eq!(longest.len() + 1, culm_abi::connection::file::MAX_PATH);
+    assert!(content(&longest).is_ok());
     for (path, message) in [
         ("d/".repeat(16) + "file", "a path has 16 names at most"),
-        (format!("{name}/{name}/1234567890"), "a path has 511 bytes at most"),
+        (longest + "x", "a path has 479 bytes at most"),
         ("\u{1f600}.txt".into(), "no name has a letter beyond U+FFFF"),
         ("é".repeat(128), "a name has 255 bytes at most"),
     ] {
-        let more = BTreeMap::from([(path.clone(), FileSource::Text(String::new()))]);
-        let volume = Volume { kind: Fat::Fat16, label: None, id: 1, folder: None, boot: None, more };
-        let refused = volume.content().expect_err(&path).to_string();
+        let refused = content(&path).expect_err(&path).to_string();
         assert!(refused.contains(message) && refused.contains(&path), "{refused}");
     }
 }
