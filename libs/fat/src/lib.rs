@@ -34,10 +34,10 @@
 //! # Writing a file
 //!
 //! [`Operation::Create`] makes a file that nobody sees. [`Operation::Reserve`] gives it space, in
-//! memory alone. The caller writes its data to [`Volume::place`]. [`Operation::Publish`] flushes
-//! the data, writes the table, flushes, and then writes *one* sector that names the new file where
-//! the old one was. A reader, or whoever looks after a power cut, sees the old content or the new.
-//! [`Operation::Append`] publishes further bytes of a file in the same way.
+//! memory alone. The caller writes its data to [`Volume::place`]. [`Operation::Publish`] writes the
+//! table's links, flushes them and the data, and then writes *one* sector that names the new file
+//! where the old one was. A reader, or whoever looks after a power cut, sees the old content or the
+//! new. [`Operation::Append`] publishes further bytes of a file in the same way.
 //!
 //! # Hostile media
 //!
