@@ -9,6 +9,8 @@ use alloc::vec::Vec;
 
 /// The most units that are read at once.
 const MOST_READ: u32 = 64;
+/// Bytes in memory that are noted of a unit at most, besides its own.
+const NOTED: usize = 128;
 /// The units that are read when the first one of an operation is missing.
 const FIRST_READ: u32 = 8;
 
@@ -109,6 +111,13 @@ impl Pages {
     pub(crate) fn abandon_attempt(&mut self) {
         self.overlay.clear();
         self.staged.clear();
+    }
+
+    /// Returns the bytes of memory in which the cache fills, one read is under way, and so many
+    /// units are changed: in the overlay, as a stage, and on their way to the medium.
+    pub(crate) fn memory_for(&self, changed: usize) -> usize {
+        let units = self.capacity.saturating_sub(self.pages.len()) + 2 * MOST_READ as usize + 3 * changed;
+        units * (self.unit + NOTED)
     }
 
     /// Returns how many units the present stage has written.

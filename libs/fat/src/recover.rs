@@ -10,7 +10,9 @@
 //! - parts of a long name without a short one: they go;
 //! - a second copy of the table that is not like the first: it is copied.
 //!
-//! If anything else is wrong, somebody else has caused it, and nothing is changed.
+//! If anything else is wrong, somebody else has caused it, and nothing is changed. So it is if
+//! there is too little memory for the sets of clusters, which are as large as the medium says, and
+//! for all that may be needed beside them: there are sizes at which they alone would take the rest.
 
 use crate::entry::{ENTRY, Raw, VOLUME, checksum};
 use crate::error::Error;
@@ -30,6 +32,8 @@ const MOST_DEPTH: usize = 2048;
 const MOST_UNITS: usize = 64;
 /// The most parts of a long name.
 const MOST_PARTS: usize = 20;
+/// Bytes of memory for all that is small: lists of repairs, and what the caller keeps of requests.
+const SMALL: usize = 64 * 1024;
 
 /// A set of clusters.
 #[derive(Debug, Default)]
@@ -41,7 +45,7 @@ impl Clusters {
         let mut words = Vec::new();
         let count = end as usize / 64 + 1;
         #[cfg(test)]
-        room::take()?;
+        room::take(count * size_of::<u64>())?;
         words.try_reserve_exact(count).ok()?;
         words.resize(count, 0);
         Some(Self(words))
@@ -64,36 +68,57 @@ impl Clusters {
 #[cfg(test)]
 impl Drop for Clusters {
     fn drop(&mut self) {
-        room::give();
+        room::give(self.0.len() * size_of::<u64>());
     }
 }
 
-/// How many sets tests have memory for.
+/// Returns whether there are so many bytes of memory in one piece.
+fn has_memory(bytes: usize) -> bool {
+    #[cfg(test)]
+    if !room::has(bytes) {
+        return false;
+    }
+    Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
+}
+
+/// The memory that tests have.
 #[cfg(test)]
 pub(crate) mod room {
     use core::cell::Cell;
 
     std::thread_local! {
-        static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
+        static LEFT: Cell<usize> = const { Cell::new(usize::MAX / 2) };
         static TAKEN: Cell<usize> = const { Cell::new(0) };
+        /// The least that was left when something was asked for.
+        static LEAST: Cell<usize> = const { Cell::new(usize::MAX) };
     }
 
-    /// From now on this thread has memory for so many sets.
-    pub(crate) fn limit(sets: usize) {
-        LEFT.set(Some(sets));
+    /// From now on this thread has so many bytes.
+    pub(crate) fn limit(bytes: usize) {
+        LEFT.set(bytes);
+        LEAST.set(bytes);
         TAKEN.set(0);
     }
 
-    pub(super) fn take() -> Option<()> {
-        let Some(left) = LEFT.get() else { return Some(()) };
+    /// Returns the least that was left of them.
+    pub(crate) fn least() -> usize {
+        LEAST.get()
+    }
+
+    pub(super) fn has(bytes: usize) -> bool {
+        LEAST.set(LEAST.get().min(LEFT.get().saturating_sub(bytes)));
+        LEFT.get() >= bytes
+    }
+
+    pub(super) fn take(bytes: usize) -> Option<()> {
         TAKEN.set(TAKEN.get() + 1);
         assert!(TAKEN.get() < 10_000, "recovery begins again and again");
-        LEFT.set(Some(left.checked_sub(1)?));
+        LEFT.set(LEFT.get().checked_sub(bytes)?);
         Some(())
     }
 
-    pub(super) fn give() {
-        LEFT.set(LEFT.get().map(|left| left + 1));
+    pub(super) fn give(bytes: usize) {
+        LEFT.set(LEFT.get() + bytes);
     }
 }
 
@@ -164,15 +189,20 @@ pub(crate) struct Walk {
 
 impl Walk {
     /// Begins at the root; `None` if there is not enough memory.
-    fn new(geometry: &Geometry) -> Option<Self> {
+    fn new(pages: &Pages, geometry: &Geometry) -> Option<Self> {
         let (mut used, firsts) = (Clusters::new(geometry.end_cluster)?, Clusters::new(geometry.end_cluster)?);
+        let mut around = Vec::new();
+        around.try_reserve_exact(MOST_DEPTH).ok()?;
+        if !has_memory(pages.memory_for(MOST_UNITS) + SMALL) {
+            return None;
+        }
         let root = geometry.root_cluster;
         used.add(0);
         Some(Self {
             stage: Stage::Folders,
             used,
             firsts,
-            around: Vec::new(),
+            around,
             place: Some(Position { first: 0, parent: 0, cluster: root, offset: 0 }),
             chain: geometry.is_fat32.then_some(Chain { cluster: root, left: None }),
             hunted: Vec::new(),
@@ -361,6 +391,13 @@ impl Walk {
         Ok(())
     }
 
+    /// Returns whether there is the memory to repair what was found in folders.
+    fn can_repair(&self, pages: &Pages) -> bool {
+        // The table has two copies.
+        let units = self.removed.len() + self.parents.len() + 2 * self.ends.len() + self.moved.len();
+        has_memory(pages.memory_for(units) + SMALL)
+    }
+
     /// Repairs what was found in folders, but for [`Self::clear_moved_marks`].
     fn repair_names(&mut self, pages: &mut Pages, geometry: &Geometry) -> Result<(), Stop> {
         for at in &self.removed {
@@ -482,7 +519,7 @@ impl Mounted {
         let session = self.session.get_mut();
         let geometry = session.geometry;
         if self.recovery.is_none() {
-            self.recovery = Walk::new(&geometry);
+            self.recovery = Walk::new(&session.pages, &geometry);
         }
         let Some(walk) = &mut self.recovery else { return Ok(Outcome::end(Answer::Recovered(Recovered::default()))) };
         let mut stages = Stages::default();
@@ -496,7 +533,7 @@ impl Mounted {
                     }
                     Ok(()) => {}
                 }
-                if !walk.is_sound {
+                if !walk.is_sound || !walk.can_repair(&session.pages) {
                     self.recovery = None;
                     return Ok(Outcome::end(Answer::Recovered(Recovered::default())));
                 }
@@ -505,7 +542,7 @@ impl Mounted {
                     let hunted = core::mem::take(&mut walk.hunted);
                     // The first walk's memory is given back before the second one asks for its own.
                     self.recovery = None;
-                    let Some(walk) = Walk::new(&geometry) else {
+                    let Some(walk) = Walk::new(&session.pages, &geometry) else {
                         return Ok(Outcome::end(Answer::Recovered(Recovered::default())));
                     };
                     self.recovery = Some(Walk { hunted, is_hunt: true, ..walk });
