@@ -1,6 +1,7 @@
 //! A disk in memory, and what tests do with it.
 
 mod cuts;
+mod documented;
 mod hostile;
 mod model;
 mod names;

@@ -1,45 +1,11 @@
 //! Power cuts: at any write, with any of the writes done that were not flushed.
 
+use super::documented::is_documented;
 use super::model::{Act, Tree, contents, expected, perform};
 use super::*;
 use crate::Recovered;
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt as _;
-
-/// Beginnings of what `fsck.fat -n` may say of a volume after a cut, before it is recovered: what
-/// the book says that a cut leaves. Lines that begin with `/` name files.
-const DOCUMENTED: &[&str] = &[
-    "fsck.fat 4",
-    "/",
-    "Leaving filesystem unchanged.",
-    // The mark.
-    "Dirty bit is set. Fs was not properly unmounted and some data may be corrupt.",
-    " Automatically removing dirty bit.",
-    "There are differences between boot sector and its backup.",
-    "This is mostly harmless. Differences: (offset:original/backup)",
-    "  65:01/00",
-    "  Not automatically fixing this.",
-    // The count of free clusters.
-    "Free cluster summary ",
-    "  Auto-correcting.",
-    // Clusters that nothing names.
-    "Reclaimed ",
-    "Reclaiming unconnected clusters.",
-    // A chain that goes on behind a file's end.
-    "  File size is ",
-    "  Truncating file to ",
-    // Two names of a file that is being moved.
-    "  share clusters.",
-    "  Truncating second to ",
-    // A moved folder that still names where it was.
-    "  Invalid '..' entry in the second slot. Fixing.",
-    // The table's copies.
-    "FATs differ but appear to be intact.",
-    "  Using first FAT.",
-    // Names.
-    "Orphaned long file name part ",
-    "  Auto-deleting.",
-];
 
 /// Random numbers for the choice of cuts.
 struct Chance(u64);
@@ -168,8 +134,7 @@ fn check_cuts(mut disk: Disk, seed: u64, count: usize, cuts: usize) {
 /// Checks that `fsck.fat` finds nothing but what is documented.
 fn check_words(said: &str, index: usize) {
     for line in said.lines().filter(|line| !line.is_empty()) {
-        let is_known = DOCUMENTED.iter().any(|known| line.starts_with(known));
-        assert!(is_known, "cut at event {index}: {line:?} in\n{said}");
+        assert!(is_documented(line) || line.starts_with('/'), "cut at event {index}: {line:?} in\n{said}");
     }
 }
 

@@ -19,6 +19,8 @@
 
 extern crate alloc;
 
+#[path = "../../../../libs/fat/src/tests/documented.rs"]
+mod documented;
 mod moves;
 mod uploads;
 
@@ -28,6 +30,7 @@ use culm_tests_harness::frames::Random;
 use culm_tests_harness::process::{are_gone, children};
 use culm_tests_harness::record::{Entry, cut, read_record};
 use culm_tests_harness::{Boot, Machine, PATIENCE, root};
+use documented::is_documented;
 use moves::{Moves, Tree};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -52,32 +55,8 @@ const STEP: &str = " steps of life ";
 /// So many steps are done before others write too: those that make folders, and a move.
 const FIRST_STEPS: usize = 6;
 
-/// Beginnings of what `fsck.fat -n` may say after a cut: what the book says that one leaves. Only
-/// what is moved or appended to can be named.
-const DOCUMENTED: &[&str] = &[
-    "fsck.fat 4",
-    "Leaving filesystem unchanged.",
-    "Dirty bit is set. Fs was not properly unmounted and some data may be corrupt.",
-    " Automatically removing dirty bit.",
-    "There are differences between boot sector and its backup.",
-    "This is mostly harmless. Differences: (offset:original/backup)",
-    "  65:01/00",
-    "  Not automatically fixing this.",
-    "Free cluster summary ",
-    "  Auto-correcting.",
-    "Reclaimed ",
-    "Reclaiming unconnected clusters.",
-    "FATs differ but appear to be intact.",
-    "  Using first FAT.",
-    "Orphaned long file name part ",
-    "  Auto-deleting.",
-    "/site/moves/",
-    "  File size is ",
-    "  Truncating file to ",
-    "  share clusters.",
-    "  Truncating second to ",
-    "  Invalid '..' entry in the second slot. Fixing.",
-];
+/// The folder of who moves and appends: of all paths only those in it can be named by `fsck.fat`.
+const MOVES: &str = "/site/moves/";
 
 /// What holds the partition, and how it differs.
 #[derive(Clone, Copy, Debug)]
@@ -191,8 +170,11 @@ impl Past {
     fn check(&self, disk: &[u8], end: u64, about: &str) -> Found {
         let said = complaints(&self.folder, disk);
         for line in &said {
-            let is_known = DOCUMENTED.iter().any(|known| line.starts_with(known));
-            assert!(is_known, "{about}: {line:?} in\n{}", keep(disk, &said.join("\n")));
+            assert!(
+                is_documented(line) || line.starts_with(MOVES),
+                "{about}: {line:?} in\n{}",
+                keep(disk, &said.join("\n"))
+            );
         }
         let (mut states, (mut files, moved)) = (BTreeMap::new(), self.contents());
         for (path, history) in &self.files {
