@@ -26,6 +26,8 @@ enum Step {
     Store(u64, u16),
     /// Makes a chain available: descriptor, address, length, flags, next.
     Offer(u16, u64, u32, u16, u16),
+    /// Makes buffers of one length available, as a driver does that wants to receive.
+    Buffers(u16, u32),
     /// A frame comes.
     Frame(usize),
     /// The monitor has its turn.
@@ -43,7 +45,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         8 => (0..4_u16, prop_oneof![9 => BASE..BASE + SIZE, 1 => any::<u64>()], prop_oneof![3 => 0..2000_u32, 1 => any::<u32>()],
             0..4_u16, prop_oneof![9 => 0..4_u16, 1 => any::<u16>()])
             .prop_map(|(number, address, length, flags, next)| Step::Offer(number, address, length, flags, next)),
-        2 => (0..5000_usize).prop_map(Step::Frame),
+        3 => (1..4_u16, 64..1500_u32).prop_map(|(count, length)| Step::Buffers(count, length)),
+        3 => (0..5000_usize).prop_map(Step::Frame),
         6 => Just(Step::Turn),
     ];
     prop::collection::vec(step, 1..120)
@@ -106,6 +109,9 @@ proptest! {
                     transport.read(offset, (value & 15) as u8);
                 }
                 Step::SetUp(slot, features, size) => {
+                    // Its rings are empty, or the device would find them broken at once.
+                    ram.write(BASE, &[0; 3072]).expect("inside");
+                    available = 0;
                     let (transport, _) = devices.at(registers(slot)).expect("it is there");
                     set_up(transport, features, &[PLACES; 2], size);
                 }
@@ -117,6 +123,12 @@ proptest! {
                 Step::Store(address, value) => ram.store(address, value).expect("inside"),
                 Step::Offer(number, address, length, flags, next) => {
                     offer(&ram, &mut available, (number, address, length, flags, next));
+                }
+                Step::Buffers(count, length) => {
+                    for number in 0..count {
+                        let address = BASE + 4096 + 2048 * u64::from(number);
+                        offer(&ram, &mut available, (number, address, length, 2, 0));
+                    }
                 }
                 Step::Frame(length) => {
                     if let Some(net) = &mut devices.net {
