@@ -9,10 +9,16 @@
 //! The core listens from the guest's way in on, and takes what is pending then. Once interrupted,
 //! it no longer listens until the guest goes on: so however many interrupts a guest sends, a core
 //! is interrupted once for each time that it runs the guest, and other domains are left in peace.
+//!
+//! A guest can have its monitor give commands without end for a virtual CPU of another core. So the
+//! same holds for those: unless the core listens, or the guest has exited (bit 30), a command waits
+//! for the way in too.
 
 use crate::atomic::{AtomicU32, Ordering};
 
 const LISTENS: u32 = 1 << 31;
+const EXITED: u32 = 1 << 30;
+const INTERRUPTS: u32 = 0xffff;
 
 /// How a sender finds the core of the virtual CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,21 +50,38 @@ impl GeneratedInterrupts {
         }
     }
 
-    /// Takes all interrupts, and listens from now on: the guest goes on.
-    pub fn take_and_listen(&self) -> u32 {
-        self.0.swap(LISTENS, Ordering::AcqRel) & !LISTENS
+    /// Returns how a command finds the core that was left for it before.
+    ///
+    /// An exchange, as all that the core does: either that finds the command, or this what the core
+    /// did.
+    pub fn command(&self) -> Target {
+        match self.0.fetch_or(0, Ordering::AcqRel) & (LISTENS | EXITED) {
+            0 => Target::Knows,
+            _ => Target::Listens,
+        }
     }
 
-    /// Takes all interrupts, without listening.
+    /// Takes all interrupts, and listens from now on: the guest goes on. Look for a command after
+    /// it.
+    pub fn take_and_listen(&self) -> u32 {
+        self.0.swap(LISTENS, Ordering::AcqRel) & INTERRUPTS
+    }
+
+    /// Takes all interrupts, without listening: the guest, which had exited, will go on.
     pub fn take(&self) -> u32 {
-        self.0.swap(0, Ordering::AcqRel) & !LISTENS
+        self.0.swap(0, Ordering::AcqRel) & INTERRUPTS
+    }
+
+    /// Notes that the guest exits. From now on a command interrupts the core.
+    pub fn exit(&self) {
+        self.0.fetch_or(EXITED, Ordering::AcqRel);
     }
 
     /// Listens from now on: the guest waits. Returns whether nothing is pending; else it must go
-    /// on.
+    /// on. Look for a command after it.
     #[must_use]
     pub fn listen(&self) -> bool {
-        self.0.fetch_or(LISTENS, Ordering::AcqRel) & !LISTENS == 0
+        self.0.fetch_or(LISTENS, Ordering::AcqRel) & INTERRUPTS == 0
     }
 
     /// Listens no longer, until the guest goes on.
@@ -68,7 +91,7 @@ impl GeneratedInterrupts {
 
     /// Returns whether an interrupt is pending. A core that was interrupted for one sees it.
     pub fn is_pending(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & !LISTENS != 0
+        self.0.load(Ordering::Relaxed) & INTERRUPTS != 0
     }
 
     /// Returns whether the core listens.

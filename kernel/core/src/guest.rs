@@ -16,7 +16,7 @@ use crate::core::{Core, Next};
 use crate::domain::{Added, Context, Entry, Generated, NO_DOMAIN, State, Trap, is_virtual_cpu};
 use crate::generated::{GeneratedInterrupts, Target};
 use crate::notification::Receiver;
-use crate::system::{Command, Hardware, System};
+use crate::system::{Command, Hardware, Shared, System};
 use culm_abi::accounting::DomainState;
 use culm_abi::guest::{MAX_CPUS, exit};
 use culm_abi::system::end_kind;
@@ -50,13 +50,16 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         self.pick()
     }
 
-    /// Gives the running guest the interrupts that others have generated for it. It is on its way
-    /// in, and its core does not listen.
+    /// Gives the running guest the interrupts that others have generated for it, and carries out
+    /// its monitor's command. It is on its way in, and its core does not listen.
     pub fn guest_enters(&mut self) -> Next {
         let current = self.meter.current();
         let generated = self.generated(current).take_and_listen();
         self.domains[current as usize].context.generate(generated);
-        Some(current)
+        if let Some(command) = self.shared(current).take_command() {
+            self.obey_monitor(current, command);
+        }
+        self.go_on()
     }
 
     /// Sends an interrupt from the running guest to CPUs of its own.
@@ -94,15 +97,19 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
     /// Lets a virtual CPU that is in no queue wait for an interrupt, if it has none.
     fn idle_until_interrupt(&mut self, local: u32) {
         self.domains[local as usize].state = State::Idle;
-        let generated = self.generated(local);
-        if !generated.listen() {
-            generated.ignore();
+        let shared = self.shared(local);
+        if !shared.generated.listen() || shared.has_command() {
+            shared.generated.ignore();
             self.make_ready(local);
         }
     }
 
+    fn shared(&self, local: u32) -> &'s Shared {
+        &self.system.shared[(self.first + local) as usize]
+    }
+
     fn generated(&self, local: u32) -> &'s GeneratedInterrupts {
-        &self.system.shared[(self.first + local) as usize].generated
+        &self.shared(local).generated
     }
 
     /// Lets the guest go on if it waits for this, its timer's interrupt, which the processor
@@ -189,6 +196,11 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
 
     /// Makes a virtual CPU that is in no queue exit.
     fn leave(&mut self, local: u32, reason: u64) {
+        // A command on its way was for a guest that had not exited. Once its monitor knows that it
+        // has, the next one may be the answer.
+        let shared = self.shared(local);
+        shared.generated.exit();
+        _ = shared.take_command();
         let domain = &mut self.domains[local as usize];
         domain.state = State::Exited;
         domain.context.exit(reason);

@@ -10,7 +10,8 @@
 //!   replenished, which it is a bounded number of times within a period. Periods are not shorter
 //!   than [`culm_abi::system::MIN_PERIOD`].
 //! - Another core sends an interrupt for a domain that sleeps, once per sleep, for a command of a
-//!   supervisor, or for a guest's CPU, once for each time that this goes on or waits.
+//!   supervisor, or for a guest's CPU, once for each time that this goes on or waits, and for its
+//!   monitor's answer when it has exited.
 //!
 //! The time of an interrupt is taken before anything else is done. What is done from there on is
 //! booked to the domain that runs next: to the one that is woken, if it runs at once, in place of

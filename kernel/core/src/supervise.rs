@@ -1,7 +1,8 @@
 //! Faults, and the commands by which a supervisor answers them.
 
 use crate::core::{Core, Next};
-use crate::domain::{CLIENT_GONE, Context, NO_DOMAIN, State};
+use crate::domain::{CLIENT_GONE, Context, NO_DOMAIN, State, is_virtual_cpu};
+use crate::generated::Target;
 use crate::notification::Receiver;
 use crate::system::{Command, Hardware};
 use ::core::sync::atomic::Ordering;
@@ -67,8 +68,13 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         if (local as usize) < self.domains.len() {
             self.obey(local, command);
         } else {
-            self.system.shared[target as usize].command(command);
-            self.post(target);
+            let shared = &self.system.shared[target as usize];
+            shared.command(command);
+            // That of a virtual CPU can wait for its way in.
+            let is_cpu = is_virtual_cpu(&self.system.domains[target as usize]);
+            if !is_cpu || shared.generated.command() == Target::Listens {
+                self.post(target);
+            }
         }
     }
 

@@ -104,9 +104,14 @@ impl Shared {
         self.command.swap(command as u32, Ordering::AcqRel);
     }
 
+    /// Returns whether there is a command.
+    pub fn has_command(&self) -> bool {
+        self.command.load(Ordering::Relaxed) != 0
+    }
+
     /// Takes the command, if there is one.
     pub fn take_command(&self) -> Option<Command> {
-        if self.command.load(Ordering::Relaxed) == 0 {
+        if !self.has_command() {
             return None;
         }
         match self.command.swap(0, Ordering::Acquire) {

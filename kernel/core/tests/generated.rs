@@ -8,8 +8,9 @@ use culm_abi::guest::exit;
 use culm_abi::syscall::{RESUME, STOP};
 use culm_kernel_core::domain::State;
 use culm_kernel_core::system::Command;
-use culm_kernel_core::{Entry, Generated, Interrupt, Trap};
+use culm_kernel_core::{Added, Entry, Generated, Interrupt, Trap};
 use proptest::prelude::*;
+use std::sync::atomic::Ordering;
 
 /// Virtual CPUs of one guest, each on the core after its number, with a domain above it and one
 /// below. Their monitor is on the first core.
@@ -133,6 +134,11 @@ impl Scene {
         std::mem::take(&mut self.context(cpu).generated)
     }
 
+    /// How often the monitor's core has interrupted others.
+    fn interrupts_sent(&self) -> u64 {
+        self.fake.system.core_accounts[0].ipis_sent.load(Ordering::Relaxed)
+    }
+
     fn ipis(&self) -> Vec<u32> {
         self.fake.bench.ipis.borrow().clone()
     }
@@ -223,6 +229,48 @@ fn a_core_that_does_not_run_the_guest_is_interrupted_once_at_most() {
 }
 
 #[test]
+fn a_core_that_does_not_run_the_guest_is_interrupted_once_by_its_monitors_commands() {
+    let mut scene = Scene::new();
+    scene.preempt(1);
+    let before = scene.interrupts_sent();
+    for _ in 0..16 {
+        scene.context(1).added = Some(Added::Taken);
+        scene.command(1, Command::Resume, RESUME);
+    }
+    assert_eq!((scene.interrupts_sent() - before, scene.state(1)), (1, State::Ready));
+    assert_eq!(scene.context(1).added, Some(Added::Taken), "all but the first wait for the guest");
+    scene.give_back(1);
+    scene.enter();
+    assert_eq!((scene.context(1).added, scene.state(1)), (None, State::Running));
+    // So a stop, which the guest obeys before its next instruction, and the answer once it has
+    // exited is never held back.
+    scene.preempt(1);
+    scene.command(1, Command::Stop, STOP);
+    assert_eq!(scene.state(1), State::Exited);
+    scene.resume(1);
+    for _ in 0..16 {
+        scene.command(1, Command::Stop, STOP);
+    }
+    assert_eq!((scene.interrupts_sent() - before, scene.state(1)), (3, State::Ready));
+    scene.give_back(1);
+    scene.enter();
+    assert_eq!((scene.state(1), scene.runs(1)), (State::Exited, Some(scene.below[1])));
+}
+
+#[test]
+fn a_guest_that_waits_is_told_of_a_command_at_once() {
+    let mut scene = Scene::new();
+    scene.trap(1, None);
+    scene.context(1).entry = Entry::Waits;
+    scene.preempt(1);
+    scene.resume(1);
+    assert_eq!(scene.state(1), State::Idle);
+    scene.context(1).added = Some(Added::Taken);
+    scene.command(1, Command::Resume, RESUME);
+    assert_eq!((scene.state(1), scene.context(1).added), (State::Ready, None));
+}
+
+#[test]
 fn a_guest_that_is_resumed_to_wait_goes_on_if_an_interrupt_has_come_meanwhile() {
     let mut scene = Scene::new();
     scene.trap(1, None);
@@ -277,6 +325,7 @@ enum Step {
     Resume { entry: Entry },
     Stop,
     Timer,
+    Add { has_place: bool },
 }
 
 fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
@@ -291,6 +340,7 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
         1 => Just(Step::Resume { entry: Entry::Forgets }),
         1 => Just(Step::Stop),
         1 => Just(Step::Timer),
+        2 => any::<bool>().prop_map(|has_place| Step::Add { has_place }),
     ];
     prop::collection::vec((0..CPUS, step), 0..120)
 }
@@ -298,7 +348,8 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever happens in between, each interrupt arrives, once the guest runs where it is to.
+    /// Whatever happens in between, each interrupt arrives, once the guest runs where it is to, be it
+    /// another CPU's or its monitor's.
     #[test]
     fn no_interrupt_is_lost(steps in steps()) {
         let mut scene = Scene::new();
@@ -339,6 +390,10 @@ proptest! {
                     scene.core(cpu).hardware().guest = Some(Interrupt::GuestTimer);
                     _ = scene.core(cpu).take_interrupts();
                 }
+                Step::Add { has_place } => {
+                    scene.context(cpu).added = Some(if has_place { Added::Taken } else { Added::NoPlace });
+                    scene.command(cpu, Command::Resume, RESUME);
+                }
                 Step::Deliver => scene.fake.deliver_ipis(),
                 _ => {}
             }
@@ -358,6 +413,7 @@ proptest! {
             }
             given[cpu] |= scene.given(cpu);
             prop_assert_eq!(given[cpu], sent[cpu], "virtual CPU {} in {:?}", cpu, scene.state(cpu));
+            prop_assert_eq!(scene.context(cpu).added, None, "what its monitor has added is taken");
         }
     }
 }

@@ -86,8 +86,15 @@ impl Scene {
     /// The monitor answers the last exit, and the guest goes on.
     fn resume(&mut self) {
         self.answer();
-        self.fake.deliver_ipis();
+        self.deliver();
         self.fake.wait(self.monitor, 0);
+        self.fake.enter_guest(self.virtual_cpu);
+    }
+
+    /// Inter-processor interrupts arrive, and the guest goes on.
+    fn deliver(&mut self) {
+        self.fake.deliver_ipis();
+        self.fake.enter_guest(self.virtual_cpu);
     }
 
     fn interrupt(&mut self, interrupt: Interrupt) {
@@ -224,11 +231,11 @@ fn an_interrupt_without_a_place_stops_a_guest_and_one_that_has_exited_takes_none
             }
             scene.page().added = Some(Added::NoPlace);
             scene.command(Command::Resume, RESUME);
-            scene.fake.deliver_ipis();
+            scene.deliver();
             assert_eq!(scene.guest(), (State::Exited, Seen::Exited(exit::STOPPED)));
             scene.page().added = Some(Added::Taken);
             scene.command(Command::Resume, RESUME);
-            scene.fake.deliver_ipis();
+            scene.deliver();
             assert_eq!((scene.guest().0, scene.page().added), (State::Exited, Some(Added::Taken)), "not answered");
             scene.fake.wait(scene.monitor, 0);
             scene.monitor_is_told();
@@ -276,7 +283,7 @@ fn an_exit_that_is_not_answered_is_not_lost_to_any_command() {
         scene.exit();
         for (command, number) in [(Command::Stop, STOP), (Command::Resume, RESUME), (Command::Restart, RESTART)] {
             scene.command(command, number);
-            scene.fake.deliver_ipis();
+            scene.deliver();
             assert_eq!(scene.guest(), (State::Exited, Seen::Exited(exit::EXCEPTION)), "{command:?}");
         }
     }
@@ -287,10 +294,10 @@ fn a_guest_that_runs_is_stopped_and_resumed_once() {
     for core in [0, 1] {
         let mut scene = Scene::on(core);
         scene.command(Command::Resume, RESUME);
-        scene.fake.deliver_ipis();
+        scene.deliver();
         assert_ne!(scene.guest().0, State::Exited);
         scene.command(Command::Stop, STOP);
-        scene.fake.deliver_ipis();
+        scene.deliver();
         assert_eq!(scene.guest(), (State::Exited, Seen::Exited(exit::STOPPED)));
         scene.fake.wait(scene.monitor, 0);
         scene.monitor_is_told();
@@ -305,7 +312,7 @@ fn a_stop_that_replaces_a_resume_is_told() {
     scene.monitor_is_told();
     scene.answer();
     scene.command(Command::Stop, STOP);
-    scene.fake.deliver_ipis();
+    scene.deliver();
     assert_eq!(scene.guest(), (State::Exited, Seen::Exited(exit::RETURNED)));
     scene.fake.wait(scene.monitor, 0);
     scene.monitor_is_told();
@@ -319,10 +326,10 @@ fn a_resume_whose_answer_a_stop_has_overtaken_waits_for_the_next() {
     // The command is taken between the monitor's answer and its next command.
     scene.command(Command::Stop, STOP);
     scene.page().is_answered = true;
-    scene.fake.deliver_ipis();
+    scene.deliver();
     assert_eq!(scene.guest(), (State::Exited, Seen::Exited(exit::RETURNED)));
     scene.command(Command::Resume, RESUME);
-    scene.fake.deliver_ipis();
+    scene.deliver();
     assert_eq!(scene.guest().0, State::Exited, "this exit is not answered");
     scene.fake.wait(scene.monitor, 0);
     scene.monitor_is_told();
@@ -339,7 +346,7 @@ fn a_guest_whose_monitor_faults_stops_until_the_monitor_goes_on() {
         scene.answer();
         let report = FaultReport { kind: FaultKind::Panic as u64, ..FaultReport::default() };
         _ = scene.fake.core(scene.monitor).0.fault(report);
-        scene.fake.deliver_ipis();
+        scene.deliver();
         let reason = if core == 0 { exit::STOPPED } else { exit::RETURNED };
         assert_eq!(scene.guest(), (State::Exited, Seen::Exited(reason)));
         assert_eq!(scene.fake.runs(0), Some(scene.supervisor));
@@ -363,11 +370,11 @@ fn a_guest_whose_monitor_is_stopped_or_restarted_stops() {
             _ = scene.fake.core(scene.monitor).0.fault(report);
             let end = scene.monitor_end.into();
             _ = scene.fake.core(scene.supervisor).0.supervise(end, command, number);
-            scene.fake.deliver_ipis();
+            scene.deliver();
             assert_eq!(scene.guest(), (State::Exited, Seen::Exited(exit::EXCEPTION)), "it had exited");
             scene.page().is_answered = true;
             _ = scene.fake.core(scene.supervisor).0.supervise(end, command, number);
-            scene.fake.deliver_ipis();
+            scene.deliver();
             assert_eq!(scene.guest(), (State::Exited, Seen::Exited(exit::RETURNED)), "it would have gone on");
             scene.fake.wait(scene.supervisor, 0);
             let runs_anew = core == 0 && command == Command::Restart;

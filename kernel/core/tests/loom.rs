@@ -310,6 +310,50 @@ fn a_guest_that_begins_to_wait_misses_no_interrupt_of_its_other_cpus() {
     }
 }
 
+/// A guest goes on, begins to wait, or exits, while its monitor on another core gives a command: it
+/// is carried out on the way in, or by an interrupt of the core, or was for a guest that has
+/// exited.
+#[test]
+fn a_command_finds_a_guest_wherever_it_is() {
+    let lives: [fn(&Shore) -> bool; 3] = [
+        // `Core::guest_enters`.
+        |shore| {
+            shore.shared.generated.take_and_listen();
+            shore.shared.take_command().is_some()
+        },
+        // `Core::idle_until_interrupt`: it goes on, and finds the command on the way in.
+        |shore| {
+            assert!(shore.shared.generated.listen());
+            shore.shared.take_command().is_some()
+        },
+        // `Core::leave`, and the next command, by which the guest goes on.
+        |shore| {
+            shore.shared.generated.exit();
+            shore.shared.take_command().is_some()
+        },
+    ];
+    for live in lives {
+        loom::model(move || {
+            let shore = Arc::new(Shore::default());
+            let monitor = {
+                let shore = shore.clone();
+                thread::spawn(move || {
+                    shore.shared.command(Command::Stop);
+                    if shore.shared.generated.command() == Target::Listens {
+                        shore.post();
+                    }
+                })
+            };
+            if !live(&shore) {
+                while shore.shared.take_command().is_none() {
+                    shore.idle();
+                }
+            }
+            monitor.join().unwrap();
+        });
+    }
+}
+
 /// A domain faults, is restarted, and faults again while its supervisor on another core reads.
 #[test]
 fn a_report_of_a_fault_is_never_of_two() {

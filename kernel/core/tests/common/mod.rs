@@ -580,11 +580,14 @@ impl Fake {
         self.bench.now.set(end.max(self.bench.now.get()));
     }
 
-    /// A virtual CPU's way in, if it is on its core: it takes what was generated for it.
+    /// A virtual CPU's way in, if it is on its core: it takes what was generated for it, and its
+    /// monitor's command, by which it may exit.
     pub fn enter_guest(&mut self, virtual_cpu: u32) {
         let core = self.system.domains[virtual_cpu as usize].core;
         if self.runs(core) == Some(virtual_cpu) && !self.system.shared[virtual_cpu as usize].generated.listens() {
-            assert_eq!(self.core(virtual_cpu).0.guest_enters(), Some(self.core(virtual_cpu).1));
+            let next = self.core(virtual_cpu).0.guest_enters();
+            let goes_on = self.domain_state(virtual_cpu) == State::Running;
+            assert_eq!(next == Some(self.core(virtual_cpu).1), goes_on);
         }
     }
 
