@@ -131,22 +131,18 @@ pub fn cause(reason: u64, syndrome: u64, address: u64, page: u64) -> [u64; 3] {
     }
 }
 
-/// An instruction by which a guest waits for an interrupt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wait {
-    /// Its bytes.
-    pub bytes: u64,
-    /// Whether it is one that may end sooner (WFIT, WFET), or an event ends it.
-    pub is_bounded: bool,
+/// Returns how many bytes the instruction has that a syndrome is of (`ESR_EL2.IL`): some of AArch32,
+/// which a guest's applications can be in, have two.
+pub fn length(syndrome: u64) -> u64 {
+    if syndrome >> 25 & 1 != 0 { 4 } else { 2 }
 }
 
-/// Returns the instruction that a syndrome tells of (Arm ARM, `ESR_EL2`, "ISS encoding for an
-/// exception from a WF* instruction"), if the guest waits.
-pub fn wait(syndrome: u64) -> Option<Wait> {
-    const LENGTH: u64 = 1 << 25;
+/// Returns whether a syndrome tells that the guest waits (Arm ARM, `ESR_EL2`, "ISS encoding for an
+/// exception from a WF* instruction"), and if so, whether its instruction is one that may end sooner
+/// (WFIT, WFET), or an event ends it.
+pub fn is_bounded_wait(syndrome: u64) -> Option<bool> {
     const WFI: u64 = 0b00;
-    let wait = Wait { bytes: if syndrome & LENGTH != 0 { 4 } else { 2 }, is_bounded: syndrome & 0b11 != WFI };
-    (syndrome >> 26 & 0x3f == 0x01).then_some(wait)
+    (syndrome >> 26 & 0x3f == 0x01).then_some(syndrome & 0b11 != WFI)
 }
 
 #[cfg(test)]
@@ -231,11 +227,15 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_told_by_its_class_and_length() {
-        assert_eq!(wait(0x01 << 26 | 1 << 25), Some(Wait { bytes: 4, is_bounded: false }));
-        assert_eq!(wait(0x01 << 26), Some(Wait { bytes: 2, is_bounded: false }));
-        assert_eq!(wait(0x01 << 26 | 1 << 25 | 0b10), Some(Wait { bytes: 4, is_bounded: true }));
-        assert_eq!(wait(0x16 << 26 | 1 << 25), None);
+    fn a_wait_is_told_by_its_class() {
+        assert_eq!(is_bounded_wait(0x01 << 26 | 1 << 25), Some(false));
+        assert_eq!(is_bounded_wait(0x01 << 26 | 1 << 25 | 0b10), Some(true));
+        assert_eq!(is_bounded_wait(0x16 << 26 | 1 << 25), None);
+    }
+
+    #[test]
+    fn an_instruction_has_four_bytes_or_two() {
+        assert_eq!([0x24 << 26 | 1 << 25, 0x24 << 26].map(length), [4, 2]);
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 /// Exception classes (`ESR_EL2.EC`).
 mod class {
+    /// Of AArch32, which a guest's applications can be in: an access to registers of coprocessor 15
+    /// by one instruction of one register, and of two; of coprocessor 14 the same, and from memory.
+    pub const COPROCESSORS: [u64; 5] = [0x03, 0x04, 0x05, 0x0c, 0x06];
     pub const HYPERVISOR_CALL: u64 = 0x16;
     pub const SECURE_CALL: u64 = 0x17;
     pub const SYSTEM_REGISTER: u64 = 0x18;
@@ -25,6 +28,8 @@ pub enum Exit {
         /// Whether it is read.
         read: bool,
     },
+    /// An access of an application in AArch32 to what [`Self::SystemRegister`] is in AArch64.
+    Coprocessor,
     /// An access to memory that stage 2 does not map, by one general register.
     Memory(Access),
     /// Anything else, of which a monitor cannot make sense.
@@ -68,6 +73,7 @@ impl Exit {
     pub fn decode(syndrome: u64, address: u64, page: u64) -> Self {
         let bits = |low: u32, count: u32| (syndrome >> low & ((1 << count) - 1)) as u8;
         match syndrome >> 26 & 0x3f {
+            class if class::COPROCESSORS.contains(&class) => Self::Coprocessor,
             class::HYPERVISOR_CALL => Self::Call { pass: false },
             class::SECURE_CALL => Self::Call { pass: true },
             class::SYSTEM_REGISTER => Self::SystemRegister {

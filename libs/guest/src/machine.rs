@@ -14,7 +14,7 @@ pub trait Registers {
     fn read(&self, general: u8) -> u64;
     /// Changes a general register, 0 to 30.
     fn write(&self, general: u8, value: u64);
-    /// Moves the program counter past the instruction.
+    /// Moves the program counter past the instruction, of whichever length it is.
     fn pass(&self);
 }
 
@@ -86,6 +86,13 @@ impl Machine {
             Exit::SystemRegister { register, general, read } => {
                 registers.pass();
                 system_register(register, general, read, registers);
+                Outcome::Goes
+            }
+            // An application must not stop its guest by what the guest cannot forbid it: debug
+            // registers, of which it would have to write another one that is not there. What it
+            // reads is what it had in its registers.
+            Exit::Coprocessor => {
+                registers.pass();
                 Outcome::Goes
             }
             Exit::Memory(access) => self.memory(&access, registers),

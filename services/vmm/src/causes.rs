@@ -14,7 +14,7 @@ pub fn counter(exit: &Exit) -> Counter {
     let address = match exit {
         Exit::Memory(access) => access.address,
         Exit::Call { .. } => return counters::EXITS_CALLS,
-        Exit::SystemRegister { .. } | Exit::Other => return counters::EXITS_OTHERS,
+        Exit::SystemRegister { .. } | Exit::Coprocessor | Exit::Other => return counters::EXITS_OTHERS,
     };
     let places = [
         (VIRTIO_NET.registers(), counters::EXITS_NET),

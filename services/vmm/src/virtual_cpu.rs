@@ -256,7 +256,9 @@ impl Registers for VirtualCpu {
     }
 
     fn pass(&self) {
-        const INSTRUCTION: u64 = 4;
-        self.store(offset_of!(guest::VirtualCpu, pc), self.pc().wrapping_add(INSTRUCTION));
+        /// The instruction has 4 bytes (`ESR_EL2.IL`), not 2 as some of AArch32.
+        const IS_LONG: u64 = 1 << 25;
+        let bytes = if self.load(offset_of!(guest::VirtualCpu, syndrome)) & IS_LONG != 0 { 4 } else { 2 };
+        self.set_pc(self.pc().wrapping_add(bytes));
     }
 }

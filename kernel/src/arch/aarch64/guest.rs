@@ -24,7 +24,9 @@ use super::gic::GUEST_TIMER;
 use super::registers::{Registers, resume};
 use super::system_register::{read_register, write_register};
 use crate::guest_device::{device_access, take_access};
-use crate::guest_page::{SOFTWARE, cause, generated, generates, list_registers, put_added, put_generated, wait};
+use crate::guest_page::{
+    SOFTWARE, cause, generated, generates, is_bounded_wait, length, list_registers, put_added, put_generated,
+};
 use crate::processor::Processor;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -356,15 +358,15 @@ fn forget_active_priorities() {
 /// virtio devices, if the guest's last exception is that.
 pub fn trap(registers: &Registers) -> Trap {
     let (page, syndrome) = (page(registers), read_register!("esr_el1"));
-    let pass = |bytes| page.pc.store(page.pc.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
+    let pass = || page.pc.store(page.pc.load(Ordering::Relaxed).wrapping_add(length(syndrome)), Ordering::Relaxed);
     let general = |number: usize| page.x.get(number).map_or(0, |value| value.load(Ordering::Relaxed));
     if let Some(number) = generates(syndrome) {
-        pass(4);
+        pass();
         return Trap::Generates(generated(general(number)));
     }
-    if let Some(wait) = wait(syndrome) {
-        pass(wait.bytes);
-        return if wait.is_bounded || has_pending() || has_waiting(registers) {
+    if let Some(is_bounded) = is_bounded_wait(syndrome) {
+        pass();
+        return if is_bounded || has_pending() || has_waiting(registers) {
             Trap::Passed
         } else {
             Trap::Waits { is_told: first_page(registers).tell_wait.swap(0, Ordering::AcqRel) != 0 }
@@ -379,7 +381,7 @@ pub fn trap(registers: &Registers) -> Trap {
     if let (Some(value), Some(to)) = (value, page.x.get(access.general)) {
         to.store(value, Ordering::Relaxed);
     }
-    pass(4);
+    pass();
     trap
 }
 

@@ -4,7 +4,7 @@ use crate::other;
 use crate::program::{ANOTHER, check, comes, equals};
 use culm_abi::guest::{DISTRIBUTOR, TIMER_INTERRUPT, redistributors};
 use culm_tests_guest::controller::{acknowledge, begin_anew, end, send, set_timer, stop_timer};
-use culm_tests_guest::machine::{beginning, call, store};
+use culm_tests_guest::machine::{FOR_PROGRAMS, PLAYGROUND, beginning, call, drop_to, publish, store};
 use culm_tests_guest::{read, write};
 
 const VERSION: u64 = 0x8400_0000;
@@ -111,4 +111,17 @@ fn nothing_is_counted() {
     equals(read!("pmcr_el0"), 0, "there is no performance monitor");
     equals(read!("pmcntenset_el0"), 0, "it counts nothing");
     equals(read!("mdscr_el1"), 0, "nothing is debugged");
+}
+
+/// Has a program at EL0 in AArch32 read a debug register, and call.
+pub fn debug_in_aarch32() -> ! {
+    /// `mrc p14, 0, r0, c0, c1, 0`, which is `DBGDSCRint`, and `svc 0`.
+    const PROGRAM: [u64; 2] = [0xee10_0e11, 0xef00_0000];
+    /// AArch32's user mode, with everything masked.
+    const STATE: u64 = 0x1d0;
+    for (at, instruction) in (PLAYGROUND..).step_by(4).zip(PROGRAM) {
+        store(at, 4, instruction);
+    }
+    publish(PLAYGROUND);
+    drop_to(PLAYGROUND + FOR_PROGRAMS, 0, STATE)
 }
