@@ -60,12 +60,16 @@ impl Console {
         }
     }
 
+    /// Notes that the guest begins: what it has said in an earlier life is of no interest any more.
+    pub fn guest_begins(&mut self) {
+        self.is_told_to_stay = false;
+        self.last_lines.forget();
+    }
+
     /// Notes that the guest resets itself: if it has said that it panics, its last lines are told.
     pub fn guest_resets(&mut self) {
-        self.is_told_to_stay = false;
-        match self.last_lines.panic() {
-            Some(_) => self.why = Some("resets itself"),
-            None => self.last_lines.forget(),
+        if self.last_lines.panic().is_some() {
+            self.why = Some("resets itself");
         }
     }
 
@@ -145,5 +149,77 @@ impl Console {
             self.channel.notify();
         }
         progress
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culm::testing;
+    use culm_queue::{Consumer, Producer, Storage};
+    use std::boxed::Box;
+
+    /// A panic of a guest that stays as it is.
+    const STAYS: &[u8] = b"Kernel panic - not syncing: x\n---[ end Kernel panic - not syncing: x ]---\n";
+
+    /// The data register of the serial port.
+    const DATA: u64 = 0;
+
+    struct World {
+        console: Console,
+        serial: Serial,
+        line: Consumer<u8>,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let shared = Box::leak(Box::new(Storage::<u8, 256>::new())).shared();
+            let console = Console {
+                channel: Channel::new(1),
+                output: Producer::attach(shared),
+                input: None,
+                guest: "linux",
+                last_lines: LastLines::default(),
+                why: None,
+                is_told_to_stay: false,
+                reported: None,
+            };
+            Self { console, serial: Serial::default(), line: Consumer::attach(shared) }
+        }
+
+        /// The guest says this; returns what the log has of it.
+        fn says(&mut self, text: &[u8]) -> std::string::String {
+            for byte in text {
+                self.serial.write(DATA, u32::from(*byte));
+                self.console.carry(&mut self.serial);
+                while self.line.pop().is_some() {}
+                let _ = self.line.release();
+            }
+            testing::take_log()
+        }
+    }
+
+    #[test]
+    fn a_panic_is_told_once_in_each_life_however_the_one_before_has_ended() {
+        let mut world = World::new();
+        assert!(world.says(STAYS).contains("guest linux stays as it is"));
+        assert_eq!(world.says(STAYS), "", "the same life");
+        world.console.guest_is_stopped();
+        assert!(world.says(b".").contains("guest linux is stopped"));
+        world.console.guest_begins();
+        assert!(world.says(STAYS).contains("guest linux stays as it is"), "another life");
+    }
+
+    #[test]
+    fn a_guest_that_resets_itself_is_not_said_to_have_panicked_in_an_earlier_life() {
+        let mut world = World::new();
+        world.says(b"Kernel panic - not syncing: x\n");
+        // It switches itself off, and begins anew.
+        world.console.guest_begins();
+        world.console.guest_resets();
+        assert_eq!(world.says(b"hello\n"), "");
+        world.says(b"Kernel panic - not syncing: y\n");
+        world.console.guest_resets();
+        assert!(world.says(b".").contains("guest linux resets itself: Kernel panic - not syncing: y"));
     }
 }

@@ -229,6 +229,7 @@ impl Monitor {
         // Devices first: they may still be writing into the memory that the files go to.
         self.machine.reset();
         self.follow_devices();
+        self.console.guest_begins();
         let (entry, device_tree) = self.boot_files.load();
         self.cpus[0].reset(entry, device_tree);
         self.begins_at = time::now() + SHORTEST_LIFE;
