@@ -261,7 +261,11 @@ impl Net {
             self.transport.tell(wanted);
         }
         let is_watched = self.is_watched();
-        let Some(queue) = self.transport.queue(TRANSMIT) else { return };
+        let Some(queue) = self.transport.queue(TRANSMIT) else {
+            // What a driver has sent tells nothing of the next one.
+            self.sent = 0;
+            return;
+        };
         let ahead = if is_watched { AHEAD.min(queue.size / 2) } else { 0 };
         let shown = queue.show(memory, ahead);
         let is_much = queue.untold() > queue.size / 2;
@@ -386,6 +390,21 @@ mod tests {
         assert_eq!(net.deliver(&ram, [0; HEADER], &[b"abc"]), Delivery::Done);
         net.publish(&ram);
         assert_eq!((send(&mut net), net.is_watched()), (9, false));
+    }
+
+    #[test]
+    fn a_driver_that_begins_anew_rings_as_any_does() {
+        let Card { ram, receive, mut transmit, mut net } = card(EVENT_INDEX);
+        for _ in 0..4 {
+            transmit.offer(&ram, &[(BUFFER, 16, false)]);
+            net.next_frame(&ram).expect("one");
+            net.sent(&ram);
+        }
+        assert!(net.is_watched());
+        net.transport.write(0x070, 4, 0);
+        net.publish(&ram);
+        net.transport = live(net.transport, EVENT_INDEX, [&receive, &transmit]);
+        assert!(!net.is_watched());
     }
 
     #[test]
