@@ -70,6 +70,8 @@ pub struct Transport {
     /// Kind of device (§5).
     device: u32,
     offered: u64,
+    /// The features that it offers from the next reset on.
+    next_offered: u64,
     configuration: [u8; MAX_CONFIGURATION],
     generation: u32,
     /// How many queues it has.
@@ -91,6 +93,7 @@ impl Transport {
         Self {
             device,
             offered: features | EVENT_INDEX | VERSION_1,
+            next_offered: features | EVENT_INDEX | VERSION_1,
             configuration: [0; MAX_CONFIGURATION],
             generation: 0,
             count: count.min(MAX_QUEUES),
@@ -120,10 +123,14 @@ impl Transport {
         }
     }
 
-    /// Sets the features that it offers besides those of every device. A guest that has settled on
-    /// others keeps them until it resets the device.
+    /// Sets the features that it offers besides those of every device. A guest that has begun to set
+    /// the device up keeps those that it was shown until it resets the device: it could not settle
+    /// on one that is gone by then, and would be without the device.
     pub fn offer(&mut self, features: u64) {
-        self.offered = features | EVENT_INDEX | VERSION_1;
+        self.next_offered = features | EVENT_INDEX | VERSION_1;
+        if self.status == 0 {
+            self.offered = self.next_offered;
+        }
     }
 
     /// Returns whether the guest uses the feature.
@@ -244,10 +251,17 @@ impl Transport {
 
     /// Puts it into its first state: what its guest has set up is gone.
     pub fn reset(&mut self) {
-        let (device, offered, count) = (self.device, self.offered, self.count);
+        let (device, next_offered, count) = (self.device, self.next_offered, self.count);
         let (configuration, generation) = (self.configuration, self.generation);
         let resets = self.resets.wrapping_add(1);
-        *self = Self { offered, configuration, generation, resets, ..Self::new(device, 0, count) };
+        *self = Self {
+            offered: next_offered,
+            next_offered,
+            configuration,
+            generation,
+            resets,
+            ..Self::new(device, 0, count)
+        };
     }
 
     fn selected(&self) -> Option<&Queue> {

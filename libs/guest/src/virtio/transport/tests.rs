@@ -49,6 +49,21 @@ fn features_are_settled_if_it_has_them() {
 }
 
 #[test]
+fn features_that_a_driver_was_shown_stay_until_it_begins_anew() {
+    let mut transport = device();
+    transport.write(register::STATUS, 4, SEEN);
+    assert_eq!(transport.read(register::DEVICE_FEATURES, 4) & FEATURE, FEATURE);
+    transport.offer(0);
+    accept(&mut transport, VERSION_1 | FEATURE);
+    transport.write(register::STATUS, 4, SEEN | 8);
+    assert_eq!(transport.read(register::STATUS, 4), SEEN | 8, "it keeps to what it said");
+    transport.write(register::STATUS, 4, 0);
+    assert_eq!(transport.read(register::DEVICE_FEATURES, 4) & FEATURE, 0);
+    transport.offer(FEATURE);
+    assert_eq!(transport.read(register::DEVICE_FEATURES, 4) & FEATURE, FEATURE, "nobody has begun");
+}
+
+#[test]
 fn a_queue_gets_ready_only_if_it_can_be_one() {
     let driver = Driver::new(4);
     for (size, ready) in [(4, 1), (256, 1), (0, 0), (3, 0), (512, 0), (0x1_0004, 0)] {
