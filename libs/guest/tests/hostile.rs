@@ -82,7 +82,7 @@ fn check(offer: &Offer) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// `mrc p14, 0, r0, c0, c1, 0`, say, which the guest's kernel cannot forbid its applications: the
+/// `mrc p14, 0, r0, c1, c0, 0`, say, which the guest's kernel cannot forbid its applications: the
 /// register by which it would is not there.
 #[test]
 fn an_application_in_aarch32_does_not_stop_its_guest() {

@@ -115,8 +115,8 @@ fn nothing_is_counted() {
 
 /// Has a program at EL0 in AArch32 read a debug register, and call.
 pub fn debug_in_aarch32() -> ! {
-    /// `mrc p14, 0, r0, c0, c1, 0`, which is `DBGDSCRint`, and `svc 0`.
-    const PROGRAM: [u64; 2] = [0xee10_0e11, 0xef00_0000];
+    /// `mrc p14, 0, r0, c1, c0, 0`, which is `DBGDRAR`, and `svc 0`.
+    const PROGRAM: [u64; 2] = [0xee11_0e10, 0xef00_0000];
     /// AArch32's user mode, with everything masked.
     const STATE: u64 = 0x1d0;
     for (at, instruction) in (PLAYGROUND..).step_by(4).zip(PROGRAM) {
