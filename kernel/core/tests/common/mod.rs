@@ -585,9 +585,8 @@ impl Fake {
     pub fn enter_guest(&mut self, virtual_cpu: u32) {
         let core = self.system.domains[virtual_cpu as usize].core;
         if self.runs(core) == Some(virtual_cpu) && !self.system.shared[virtual_cpu as usize].generated.listens() {
-            let next = self.core(virtual_cpu).0.guest_enters();
-            let goes_on = self.domain_state(virtual_cpu) == State::Running;
-            assert_eq!(next == Some(self.core(virtual_cpu).1), goes_on);
+            let goes_on = self.core(virtual_cpu).0.guest_enters() == Some(self.core(virtual_cpu).1);
+            assert_eq!(goes_on, self.domain_state(virtual_cpu) == State::Running);
         }
     }
 
