@@ -131,15 +131,15 @@ pub fn cause(reason: u64, syndrome: u64, address: u64, page: u64) -> [u64; 3] {
     }
 }
 
-/// Returns how many bytes the instruction has that a syndrome is of (`ESR_EL2.IL`): some of AArch32,
-/// which a guest's applications can be in, have two.
+/// Returns how many bytes the instruction has that a syndrome is of (`ESR_EL2.IL`): some of
+/// AArch32, which a guest's applications can be in, have two.
 pub fn length(syndrome: u64) -> u64 {
     if syndrome >> 25 & 1 != 0 { 4 } else { 2 }
 }
 
 /// Returns whether a syndrome tells that the guest waits (Arm ARM, `ESR_EL2`, "ISS encoding for an
-/// exception from a WF* instruction"), and if so, whether its instruction is one that may end sooner
-/// (WFIT, WFET), or an event ends it.
+/// exception from a WF* instruction"), and if so, whether its instruction is one that may end
+/// sooner (WFIT, WFET), or an event ends it.
 pub fn is_bounded_wait(syndrome: u64) -> Option<bool> {
     const WFI: u64 = 0b00;
     (syndrome >> 26 & 0x3f == 0x01).then_some(syndrome & 0b11 != WFI)

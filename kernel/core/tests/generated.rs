@@ -348,8 +348,8 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever happens in between, each interrupt arrives, once the guest runs where it is to, be it
-    /// another CPU's or its monitor's.
+    /// Whatever happens in between, each interrupt arrives, once the guest runs where it is to, be
+    /// it another CPU's or its monitor's.
     #[test]
     fn no_interrupt_is_lost(steps in steps()) {
         let mut scene = Scene::new();

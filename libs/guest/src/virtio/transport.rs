@@ -123,9 +123,9 @@ impl Transport {
         }
     }
 
-    /// Sets the features that it offers besides those of every device. A guest that has begun to set
-    /// the device up keeps those that it was shown until it resets the device: it could not settle
-    /// on one that is gone by then, and would be without the device.
+    /// Sets the features that it offers besides those of every device. A guest that has begun to
+    /// set the device up keeps those that it was shown until it resets the device: it could not
+    /// settle on one that is gone by then, and would be without the device.
     pub fn offer(&mut self, features: u64) {
         self.next_offered = features | EVENT_INDEX | VERSION_1;
         if self.status == 0 {
