@@ -10,6 +10,8 @@
 //! Hardware addresses are checked, in Ethernet's header and in ARP. IP addresses are not: a client
 //! agrees on its own with the network (DHCP, autoconfiguration), and this side does not know them.
 
+pub mod segments;
+
 use crate::header::{PacketHeader, flags, segmentation};
 use crate::wire::{Ipv4, Ipv6, array, ethernet, ipv4, ipv6, number, protocols, tcp, types, udp};
 use crate::{ETHERNET_HEADER, MTU, Mac};

@@ -51,6 +51,8 @@ pub mod ipv4 {
     pub const VERSION: usize = 0;
     /// Offset of the length of header and payload.
     pub const TOTAL_LENGTH: usize = 2;
+    /// Offset of the identification.
+    pub const IDENTIFICATION: usize = 4;
     /// Offset of fragment flags and offset.
     pub const FRAGMENT: usize = 6;
     /// Offset of the time to live, behind which the protocol is.
@@ -114,6 +116,8 @@ pub mod tcp {
     pub const CHECKSUM: usize = 16;
     /// Bytes of a header without options.
     pub const HEADER: usize = 20;
+    /// Bytes of a header with all the options that it has room for.
+    pub const LONGEST_HEADER: usize = 60;
 
     /// Flag: the sender sends nothing more.
     pub const FIN: u8 = 1;
@@ -121,8 +125,12 @@ pub mod tcp {
     pub const SYN: u8 = 1 << 1;
     /// Flag: the connection is refused or broken off.
     pub const RST: u8 = 1 << 2;
+    /// Flag: what came so far is to be delivered.
+    pub const PSH: u8 = 1 << 3;
     /// Flag: the acknowledgement number means something.
     pub const ACK: u8 = 1 << 4;
+    /// Flag: the sender has sent less since it heard of congestion (RFC 3168 §6.1).
+    pub const CWR: u8 = 1 << 7;
 }
 
 /// UDP (RFC 768).

@@ -37,12 +37,13 @@ pub mod feature {
     pub const MERGED_BUFFERS: u64 = 1 << 15;
 }
 
-/// The features that it always offers.
+/// The features that it offers.
 const FEATURES: u64 = feature::CHECKSUM
     | feature::GUEST_CHECKSUM
     | feature::MAC
     | feature::GUEST_TCP_4
     | feature::GUEST_TCP_6
+    | feature::TCP_4
     | feature::MERGED_BUFFERS;
 
 /// Frames that a guest sends without waiting before its doorbell is put off.
@@ -134,12 +135,6 @@ impl Net {
         let mut transport = Transport::new(DEVICE, FEATURES, 2);
         transport.configure(0, &mac);
         Self { transport, shortage: None, sent: 0, outgoing: Chain::default(), incoming: [Chain::default(); 2] }
-    }
-
-    /// Sets whether it divides packets of many segments. A guest that has set the card up by then
-    /// keeps to what it was told.
-    pub fn offer_segmentation(&mut self, divides: bool) {
-        self.transport.offer(if divides { FEATURES | feature::TCP_4 } else { FEATURES });
     }
 
     /// Returns whether the guest may send packets of many segments.
@@ -408,19 +403,14 @@ mod tests {
     }
 
     #[test]
-    fn segments_are_divided_for_a_guest_that_was_told_so() {
-        let features = |net: &mut Net| {
-            net.transport.write(0x014, 4, 0);
-            net.transport.read(0x010, 4)
-        };
+    fn a_guest_may_send_packets_of_many_segments_if_it_has_agreed() {
         let mut net = Net::new([2, 0, 0, 0, 0, 1]);
-        assert_eq!(features(&mut net) & feature::TCP_4, 0);
-        net.offer_segmentation(true);
-        assert_eq!(features(&mut net) & feature::TCP_4, feature::TCP_4);
+        net.transport.write(0x014, 4, 0);
+        assert_eq!(net.transport.read(0x010, 4) & feature::TCP_4, feature::TCP_4);
+        assert!(!net.sends_segments());
         let (receive, transmit) = (Driver::new(4), Driver::at(Ram::BASE + 4096, 4));
-        let mut net = Net { transport: live(net.transport, feature::TCP_4, [&receive, &transmit]), ..net };
-        net.offer_segmentation(false);
-        assert!(net.sends_segments(), "it keeps to what it was told");
+        net.transport = live(net.transport, feature::TCP_4, [&receive, &transmit]);
+        assert!(net.sends_segments());
     }
 
     #[test]

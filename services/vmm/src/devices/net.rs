@@ -4,7 +4,9 @@
 //! A frame that the guest sends is copied once, into a buffer that the guest cannot change, and
 //! goes on if it carries the card's own address. A frame that it receives is copied once, from the
 //! buffers of the connection: the card's own, where the guest is its only client and has no copier.
-//! One for which the guest has no room is lost, as on any card.
+//! One for which the guest has no room is lost, as on any card. A packet of many segments is
+//! divided by the card behind the connection if that can, else here: what that card can do is known
+//! only once a frame has come from it, and the guest asks before.
 
 use crate::counters;
 use crate::memory::GuestMemory;
@@ -16,6 +18,7 @@ use culm_net::checksum::Sum;
 use culm_net::client::Client;
 use culm_net::header::flags::{CHECKSUM_VALID, NEEDS_CHECKSUM};
 use culm_net::header::segmentation;
+use culm_net::outgoing::segments::{LONGEST_HEADERS, Segments};
 use culm_net::outgoing::{HEAD, may_send};
 use culm_net::{HEADROOM, PacketHeader};
 
@@ -39,12 +42,39 @@ pub struct Card {
     tell_at: Option<Instant>,
     /// The time at which the guest's frames are looked at, while its doorbell is put off.
     look_at: Option<Instant>,
+    /// The packet that is being divided here, which was taken last.
+    division: Option<Division>,
+}
+
+/// What is left of a packet of many segments, which goes out one by one.
+struct Division {
+    segments: Segments,
+    /// The next one.
+    next: usize,
+    /// The count of the device's resets when the packet was taken.
+    resets: u32,
+}
+
+/// The outcome of a frame that the guest sends.
+enum Sending {
+    /// It is on its way.
+    Done,
+    /// It may not be sent, or cannot.
+    Refused,
+    /// It is [`Card::division`].
+    Divided,
+}
+
+impl From<bool> for Sending {
+    fn from(is_done: bool) -> Self {
+        if is_done { Self::Done } else { Self::Refused }
+    }
 }
 
 impl Card {
     /// Takes the connection up.
     pub fn new(connection: NetClient) -> Self {
-        Self { client: Client::new(connection), tell_at: None, look_at: None }
+        Self { client: Client::new(connection), tell_at: None, look_at: None, division: None }
     }
 
     /// Returns the card that the guest sees.
@@ -62,7 +92,6 @@ impl Card {
         if let Some(at) = self.look_at {
             culm::wake_at(at);
         }
-        device.offer_segmentation(self.client.transmitter.offloads_segmentation());
         self.tell(device, memory);
     }
 
@@ -93,16 +122,23 @@ impl Card {
             };
             counter.add(1);
         }
-        let (mut has_more, mut is_full) = (false, false);
-        for _ in 0..FRAMES {
+        let (mut has_more, mut is_full) = (false, !self.send_division(device, memory));
+        let mut frames = 0..FRAMES;
+        while !is_full && frames.next().is_some() {
             has_more = device.has_frame(memory);
             is_full = has_more && !self.is_ready(device);
             if !has_more || is_full {
                 break;
             }
             let Some(frame) = device.next_frame(memory) else { break };
-            let was_sent = self.send(&frame, device, memory);
-            let counter = if was_sent { counters::FRAMES_SENT } else { counters::FRAMES_REFUSED };
+            let counter = match self.send(&frame, device, memory) {
+                Sending::Done => counters::FRAMES_SENT,
+                Sending::Refused => counters::FRAMES_REFUSED,
+                Sending::Divided => {
+                    is_full = !self.send_division(device, memory);
+                    continue;
+                }
+            };
             counter.add(1);
             device.sent(memory);
         }
@@ -120,7 +156,7 @@ impl Card {
         if !transmitter.is_ready() {
             return false;
         }
-        // A card that has ceased to divide packets: those of many segments are refused.
+        // Where the card does not divide packets, small buffers do for those of many segments.
         let is_ready = !device.sends_segments() || !transmitter.offloads_segmentation() || transmitter.has_large();
         if !is_ready {
             transmitter.wait_for_large();
@@ -128,42 +164,93 @@ impl Card {
         is_ready
     }
 
-    /// Sends a frame of the guest's, if it may. Returns whether it did.
-    fn send(&mut self, frame: &Frame, device: &Net, memory: &GuestMemory) -> bool {
+    /// Sends a frame of the guest's, if it may.
+    fn send(&mut self, frame: &Frame, device: &Net, memory: &GuestMemory) -> Sending {
         let mut header = PacketHeader::read(&frame.header);
-        let Ok(length) = usize::try_from(frame.length) else { return false };
+        let Ok(length) = usize::try_from(frame.length) else { return Sending::Refused };
         let mut head = [0; HEAD];
         let head = &mut head[..HEAD.min(length)];
         let mac = self.client.mac();
         let transmitter = &mut self.client.transmitter;
         if device.read(memory, 0, head).is_none() {
-            return false;
+            return Sending::Refused;
         }
         let has_segments = header.segmentation != segmentation::NONE;
         if has_segments && !take_lengths(&mut header, head) {
-            return false;
+            return Sending::Refused;
         }
         if !may_send(header, head, length, mac) {
-            return false;
+            return Sending::Refused;
+        }
+        if has_segments && !transmitter.offloads_segmentation() {
+            self.division = divide(&header, head, length, device, memory);
+            return if self.division.is_some() { Sending::Divided } else { Sending::Refused };
         }
         let copy = |bytes: &mut [u8]| {
             let (first, rest) = bytes.split_at_mut(head.len());
             // Send the head that was checked: the guest can have changed its own since.
             first.copy_from_slice(head);
-            if device.read(memory, head.len() as u64, rest).is_none() {
-                // Part of it is not in the guest's memory: nothing of an older frame is sent.
-                rest.fill(0);
-            }
+            read_or_clear(device, memory, head.len(), rest);
         };
         if has_segments {
-            return transmitter.send_segments(length, header.segment_size, copy).is_some();
+            return transmitter.send_segments(length, header.segment_size, copy).is_some().into();
         }
         let offloads = transmitter.offloads_checksum();
         let sent = transmitter.send(length, |bytes| {
             copy(bytes);
             (finish(bytes, &header, offloads), ())
         });
-        sent.is_some()
+        sent.is_some().into()
+    }
+
+    /// Sends what is left of a packet that is divided here, as far as there are buffers. Returns
+    /// whether nothing is left. If not, the connection gives the monitor a turn when a buffer comes
+    /// back.
+    fn send_division(&mut self, device: &mut Net, memory: &GuestMemory) -> bool {
+        let Some(division) = &mut self.division else { return true };
+        // What the guest had given to a card that it has reset since is its own again.
+        if division.resets == device.transport.resets() {
+            let transmitter = &mut self.client.transmitter;
+            let segments = &division.segments;
+            for index in division.next..segments.count() {
+                if !transmitter.is_ready() {
+                    division.next = index;
+                    return false;
+                }
+                let payload = segments.payload(index);
+                let offloads = transmitter.offloads_checksum();
+                let headers = segments.headers_length();
+                transmitter.send(headers + payload.len(), |bytes| {
+                    let header = segments.write_headers(index, bytes);
+                    read_or_clear(device, memory, payload.start, &mut bytes[headers..]);
+                    (finish(bytes, &header, offloads), ())
+                });
+            }
+            counters::FRAMES_SENT.add(1);
+            device.sent(memory);
+        }
+        self.division = None;
+        true
+    }
+}
+
+/// Takes a packet of many segments that may be sent, to divide it here. `head` is what was checked
+/// of it.
+fn divide(header: &PacketHeader, head: &[u8], length: usize, device: &Net, memory: &GuestMemory) -> Option<Division> {
+    let mut headers = [0; LONGEST_HEADERS];
+    let headers = headers.get_mut(..header.header_length.into())?;
+    let known = head.len().min(headers.len());
+    headers[..known].copy_from_slice(&head[..known]);
+    device.read(memory, known as u64, &mut headers[known..])?;
+    let segments = Segments::new(headers, length, header.segment_size)?;
+    Some(Division { segments, next: 0, resets: device.transport.resets() })
+}
+
+/// Reads bytes of the frame that was taken last, or clears them if they are not in the guest's
+/// memory: nothing of an older frame is sent.
+fn read_or_clear(device: &Net, memory: &GuestMemory, offset: usize, bytes: &mut [u8]) {
+    if device.read(memory, offset as u64, bytes).is_none() {
+        bytes.fill(0);
     }
 }
 
