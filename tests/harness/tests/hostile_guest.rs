@@ -1,6 +1,7 @@
 //! A hostile guest (`tests/guest`) beside a web server that serves from the same disk and the same
 //! network card: whatever it does, the server answers rightly, and nobody faults or begins anew but
-//! the guest.
+//! the guest. No frame leaves the card in a name that is nobody's here, and nothing of the disk
+//! changes but the guest's part.
 //!
 //! The usual run has one storm, of some seconds at least. With `CULM_SOAK` there are ten, of a
 //! minute each, with other seeds each time. `CULM_STORM_SEED` says which storm the usual run has.
@@ -9,8 +10,9 @@
 
 use culm_tests_harness::client::{Status, exchange};
 use culm_tests_harness::deaths::is_soak;
+use culm_tests_harness::volume::{program, run};
 use culm_tests_harness::{Boot, Machine, PATIENCE, guest_image, root};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The least length of a storm, usually and in a soak, and of how many a soak is made.
@@ -22,10 +24,27 @@ const STORMS: u64 = 10;
 const EXITS: u64 = 4000;
 const LIVES: usize = 3;
 
-/// Counters of the monitor that each storm moves: what the guest accesses. Few of its queues are
-/// right: a frame goes out once in minutes.
-const MOVED: [&str; 6] =
-    ["exits_net", "exits_disk", "exits_entropy", "exits_serial", "exits_controller", "exits_calls"];
+/// Counters of the monitor that each storm moves: what the guest accesses, and what becomes of its
+/// requests.
+const MOVED: [&str; 10] = [
+    "exits_net",
+    "exits_disk",
+    "exits_entropy",
+    "exits_serial",
+    "exits_controller",
+    "exits_calls",
+    "frames_sent",
+    "frames_refused",
+    "disk_requests",
+    "disk_failures",
+];
+
+/// Hardware addresses of the server and of the guest.
+const SERVER: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const GUEST: [u8; 6] = [2, 0, 0, 0, 0, 2];
+
+/// How the addresses of those whom QEMU's user networking stands for begin.
+const OTHERS: [[u8; 3]; 2] = [[0x52, 0x55, 0x0a], [0x52, 0x56, 0]];
 
 /// Which cores the guest's CPUs have, and its monitor: together and apart. The server is on the
 /// first.
@@ -63,7 +82,7 @@ component = "http"
 priority = 100
 observe = true
 config = { port = 80 }
-net = "nic0"
+net = { device = "nic0", mac = "02:00:00:00:00:01" }
 entropy = "rng0"
 files = { device = "files", folder = "/", memory = "1MiB" }
 
@@ -74,7 +93,7 @@ core = MONITOR
 config = { begins_anew = true }
 guest = "storm"
 console = { device = "uart0", input = true }
-net = "nic0"
+net = { device = "nic0", mac = "02:00:00:00:00:02" }
 disk = { device = "disk0", partition = "guest" }
 entropy = "rng0"
 
@@ -97,7 +116,53 @@ fn describe(folder: &Path, kernel: &Path, seed: u64) -> Boot {
         .replace("MONITOR", monitor)
         .replace("SEED", &seed.to_string());
     std::fs::write(&file, description).expect("the folder is writable");
-    Boot::system(file.to_str().expect("temporary paths are text"))
+    let dump = format!("--qemu=filter-dump,id=dump,netdev=nic0,file={}", frames_of(folder).display());
+    Boot::system(file.to_str().expect("temporary paths are text")).option(&["--qemu=-object", &dump])
+}
+
+/// The file to which QEMU writes the frames that pass the card.
+fn frames_of(folder: &Path) -> PathBuf {
+    folder.join("frames.pcap")
+}
+
+/// Every frame has a sender that is somebody, which ARP tells, too. Some are the guest's.
+fn nobody_was_forged(folder: &Path) {
+    /// Bytes of the file's header and of a record's, and where that has the frame's length
+    /// (libpcap's file format).
+    const FILE: usize = 24;
+    const RECORD: usize = 16;
+    const LENGTH: usize = 8;
+    const ARP: [u8; 2] = [8, 6];
+    let dump = std::fs::read(frames_of(folder)).expect("QEMU has written frames");
+    let (mut rest, mut own) = (&dump[FILE..], 0);
+    while let Some((record, behind)) = rest.split_first_chunk::<RECORD>() {
+        let length = record[LENGTH..].first_chunk().map_or(0, |length| u32::from_le_bytes(*length)) as usize;
+        // QEMU may have been ended while it wrote the last one.
+        let Some((frame, behind)) = behind.split_at_checked(length) else { break };
+        let sender = &frame[6..12];
+        let is_known = sender == SERVER || sender == GUEST || OTHERS.iter().any(|other| sender.starts_with(other));
+        assert!(is_known, "a frame from {sender:02x?}: {frame:02x?}");
+        assert!(frame[12..14] != ARP || frame[22..28] == *sender, "a forged ARP: {frame:02x?}");
+        own += usize::from(sender == GUEST);
+        rest = behind;
+    }
+    assert!(own > 0, "no frame of the guest's among {} bytes", dump.len());
+}
+
+/// What is on the disk before and behind the guest's partition.
+fn beside_the_guest() -> [Vec<u8>; 2] {
+    const SECTOR: u64 = 512;
+    let build = std::env::var_os("CULM_BUILD").map_or_else(|| root().join("build"), PathBuf::from);
+    let image = build.join("disks/hostile-guest-disk0.img");
+    let table = run(program("sfdisk").arg("-J").arg(&image));
+    let table: serde_json::Value = serde_json::from_slice(&table).expect("it is JSON");
+    let partitions = table["partitiontable"]["partitions"].as_array().expect("there are some");
+    let own = partitions.iter().find(|partition| partition["name"] == "guest").expect("it is there");
+    let [start, size] = ["start", "size"].map(|key| (own[key].as_u64().expect("a number") * SECTOR) as usize);
+    let mut before = std::fs::read(&image).expect("the disk has an image");
+    let behind = before.split_off(start + size);
+    before.truncate(start);
+    [before, behind]
 }
 
 /// The pages, and what is in them.
@@ -131,6 +196,7 @@ fn storm(folder: &Path, kernel: &Path, seed: u64, least: Duration) {
     let pages = pages();
     let mut machine = describe(folder, kernel, seed).start(&[80]);
     machine.wait_for_web();
+    let disk = beside_the_guest();
     let (start, mut answers) = (Instant::now(), 0);
     loop {
         for (page, content) in pages.iter().cycle().take(30) {
@@ -145,11 +211,14 @@ fn storm(folder: &Path, kernel: &Path, seed: u64, least: Duration) {
         let is_enough = exits >= EXITS && lives >= LIVES && moved.iter().all(|(_, count)| *count > 0);
         if is_enough && start.elapsed() >= least {
             eprintln!("{answers} answers beside {lives} lives with {exits} exits: {moved:?}");
-            return;
+            break;
         }
         let patience = least + PATIENCE;
         assert!(start.elapsed() < patience, "{exits} exits, {lives} lives, {moved:?}:\n{}", machine.tail());
     }
+    drop(machine);
+    assert!(beside_the_guest() == disk, "the disk has changed beside the guest's part");
+    nobody_was_forged(folder);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use culm_tests_guest::machine::{PLAYGROUND, load, store};
 use culm_tests_guest::random::Random;
 
 /// Registers of a virtio device (VIRTIO 1.2 §4.2.2), by offset.
-mod register {
+pub mod register {
     pub const DEVICE_FEATURES: u64 = 0x010;
     pub const DEVICE_FEATURES_SELECT: u64 = 0x014;
     pub const DRIVER_FEATURES: u64 = 0x020;
@@ -25,8 +25,8 @@ mod register {
     pub const CONFIGURATION: u64 = 0x100;
 }
 
-const CARD: u64 = VIRTIO_NET.registers().address;
-const DISK: u64 = VIRTIO_BLOCK.registers().address;
+pub const CARD: u64 = VIRTIO_NET.registers().address;
+pub const DISK: u64 = VIRTIO_BLOCK.registers().address;
 const ENTROPY: u64 = VIRTIO_ENTROPY.registers().address;
 
 /// Bytes of the memory in which each CPU has the queues that it makes, and of one queue.
@@ -34,8 +34,8 @@ const QUEUES: u64 = 0x2_0000;
 const QUEUE: u64 = 0x1_0000;
 
 /// Places of its rings behind its table of descriptors, of which there are this many.
-const AVAILABLE: u64 = 0x4000;
-const USED: u64 = 0x8000;
+pub const AVAILABLE: u64 = 0x4000;
+pub const USED: u64 = 0x8000;
 const DESCRIPTORS: u64 = 256;
 
 /// An address in the registers of some device.
@@ -92,41 +92,48 @@ pub fn use_queues(cpu: usize, random: &mut Random) {
 }
 
 /// The address of a queue that a CPU makes.
-fn ring(cpu: usize, number: u64) -> u64 {
+pub fn ring(cpu: usize, number: u64) -> u64 {
     PLAYGROUND + (cpu % MAX_CPUS) as u64 * QUEUES + number * QUEUE
 }
 
 /// Goes through VIRTIO 1.2 §3.1.1, with mistakes.
 fn set_up(device: u64, cpu: usize, queues: u64, random: &mut Random) {
+    agree(device, |offered, half| match random.below(8) {
+        0 => random.value(),
+        1 | 2 => offered & (random.number() | half),
+        _ => offered,
+    });
+    for number in 0..queues {
+        let size = if random.once_in(16) { random.value() } else { 1 << random.below(9) };
+        let parts = [0, AVAILABLE, USED].map(|offset| ring(cpu, number) + offset);
+        place_queue(device, number, size, parts.map(|part| if random.once_in(24) { wild(random) } else { part }));
+    }
+    store(device + register::STATUS, 4, 0xf);
+}
+
+/// Resets a device, and settles on the features that `choose` makes of each half of what it offers.
+pub fn agree(device: u64, mut choose: impl FnMut(u64, u64) -> u64) {
     for status in [0, 1, 3] {
         store(device + register::STATUS, 4, status);
     }
     for half in 0..2 {
         store(device + register::DEVICE_FEATURES_SELECT, 4, half);
-        let offered = load(device + register::DEVICE_FEATURES, 4);
-        let wanted = match random.below(8) {
-            0 => random.value(),
-            1 | 2 => offered & (random.number() | half),
-            _ => offered,
-        };
+        let wanted = choose(load(device + register::DEVICE_FEATURES, 4), half);
         store(device + register::DRIVER_FEATURES_SELECT, 4, half);
         store(device + register::DRIVER_FEATURES, 4, wanted);
     }
     store(device + register::STATUS, 4, 0xb);
-    for number in 0..queues {
-        let ring = ring(cpu, number);
-        store(device + register::QUEUE_SELECT, 4, number);
-        let size = if random.once_in(16) { random.value() } else { 1 << random.below(9) };
-        store(device + register::QUEUE_SIZE, 4, size);
-        let parts = [(register::DESCRIPTORS, 0), (register::DRIVER, AVAILABLE), (register::DEVICE, USED)];
-        for (part, offset) in parts {
-            let address = if random.once_in(24) { wild(random) } else { ring + offset };
-            store(device + part, 4, address & 0xffff_ffff);
-            store(device + part + 4, 4, address >> 32);
-        }
-        store(device + register::QUEUE_READY, 4, 1);
+}
+
+/// Tells a device where a queue's descriptors, the driver's ring and the device's are.
+pub fn place_queue(device: u64, number: u64, size: u64, parts: [u64; 3]) {
+    store(device + register::QUEUE_SELECT, 4, number);
+    store(device + register::QUEUE_SIZE, 4, size);
+    for (part, address) in [register::DESCRIPTORS, register::DRIVER, register::DEVICE].into_iter().zip(parts) {
+        store(device + part, 4, address & 0xffff_ffff);
+        store(device + part + 4, 4, address >> 32);
     }
-    store(device + register::STATUS, 4, 0xf);
+    store(device + register::QUEUE_READY, 4, 1);
 }
 
 /// Puts buffers into a queue: mostly such as a driver would, whose content is at random.

@@ -1,7 +1,7 @@
 //! A hostile guest: on each of its CPUs it does at random what a guest can do, for ever. It writes
-//! to its devices and gives them broken queues, calls the firmware with any number, reads and
-//! writes any system register, executes random instructions at EL1 and EL0, maps its memory at
-//! random, and waits, spins and interrupts itself.
+//! to its devices, gives them broken queues, and good ones that ask for what is not its own, calls
+//! the firmware with any number, reads and writes any system register, executes random instructions
+//! at EL1 and EL0, maps its memory at random, and waits, spins and interrupts itself.
 //!
 //! What it does follows from `seed=` on its command line, and from how many lives there were before
 //! this one: it resets itself, switches itself off, and is stopped where it does what its machine
@@ -15,6 +15,8 @@ mod devices;
 mod processor;
 #[cfg(target_os = "none")]
 mod program;
+#[cfg(target_os = "none")]
+mod requests;
 #[cfg(target_os = "none")]
 mod steps;
 

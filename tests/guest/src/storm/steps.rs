@@ -1,6 +1,6 @@
 //! The choice of steps, and those that are about time, firmware and other CPUs.
 
-use crate::{devices, processor, program};
+use crate::{devices, processor, program, requests};
 use culm_abi::guest::MAX_CPUS;
 use culm_tests_guest::machine::{self, PLAYGROUND, PLAYGROUND_SIZE, call, now};
 use culm_tests_guest::random::Random;
@@ -17,7 +17,8 @@ pub fn step(cpu: usize, random: &mut Random) {
     let is_keeper = cpu == KEEPER;
     match random.below(64) {
         0..=17 => devices::access(random),
-        18..=27 => devices::use_queues(cpu, random),
+        18..=23 => devices::use_queues(cpu, random),
+        24..=27 => requests::make(cpu, random),
         28..=31 => send_interrupts(random),
         32..=35 => processor::change_interface(random),
         36..=39 => call_firmware(cpu, random),
