@@ -309,6 +309,7 @@ impl Lab {
     pub fn start_guest(&self, more: &str, setup: &Setup) -> Result<(BootedMachine, Report)> {
         let (linux, variant) = (self.linux()?, Variant::NoKaslr);
         let kernel = linux.kernel(variant)?;
+        site::write_beside(&self.root.join("build/bench-site-beside"))?;
         let command_line = format!("{} {more}", variant.command_line());
         self.start_culm(&systems::guest("bench-guest", &kernel.path, &linux.initrd, &command_line), setup)
     }

@@ -15,12 +15,20 @@ pub const LARGE: usize = 33_400_000;
 
 const SITE: &[(&str, usize)] = &[("index.html", SMALL), ("10K.html", MIDDLE), ("large.bin", LARGE)];
 
+/// The files of the web server beside a guest.
+const BESIDE: &[(&str, usize)] = &[("index.html", SMALL)];
+
 /// The files of the FAT volume that both sides read.
 const VOLUME: &[(&str, usize)] = &[("10K.html", MIDDLE), (file::PATH.split_at(1).1, file::SIZE as usize)];
 
 /// Writes the files of web servers to `folder`, unless they are there.
 pub fn write(folder: &Path) -> Result<PathBuf> {
     write_files(folder, SITE)
+}
+
+/// Writes the files of the web server beside a guest to `folder`, unless they are there.
+pub fn write_beside(folder: &Path) -> Result<PathBuf> {
+    write_files(folder, BESIDE)
 }
 
 /// Writes the files of a volume to `folder`, unless they are there.

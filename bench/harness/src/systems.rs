@@ -203,8 +203,8 @@ pub fn disk_clients(name: &str, image: Option<&Path>, clients: &[DiskClient]) ->
 /// Memory of a guest, in MiB.
 pub const GUEST_MEMORY: u32 = 256;
 
-/// The web server beside a guest, on a card of its own: its status page tells why the guest leaves
-/// its core.
+/// The web server beside a guest, on a card of its own and the guest's core: its status page tells
+/// why the guest leaves that core.
 pub const BESIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 3);
 
 /// A Linux as a guest, with the network card's address and the disk that it has when it is the
@@ -220,7 +220,7 @@ pub fn guest(name: &str, kernel: &Path, initrd: &Path, command_line: &str) -> Sy
          net = {{ device = \"nic0\", mac = \"{}\", copier = false }}\n\
          disk = {{ device = \"disk0\", memory = \"2MiB\" }}\n\n\
          [pd.http]\ncomponent = \"http\"\npriority = 45\nobserve = true\n\
-         config = {{ address = \"{BESIDE}/24\" }}\n\
+         config = {{ address = \"{BESIDE}/24\", site = \"../bench-site-beside\" }}\n\
          net = \"nic1\"\n\n\
          [guest.linux]\nkernel = {}\ninitrd = {}\nmemory = \"{GUEST_MEMORY}MiB\"\npriority = 40\n\
          command_line = {command_line:?}\n",

@@ -334,6 +334,10 @@ for word in $($b cat /proc/cmdline); do
         $b mount -t vfat -o ro ${{word#*=}} /site ;;
     culm.file) /bin/peer file ;;
     culm.loops=*) /bin/peer loops ${{word#*=}} ;;
+    culm.spin)
+        for cpu in $($b seq $($b nproc)); do
+            while :; do :; done &
+        done ;;
     esac
 done
 /bin/nginx -c /etc/nginx/nginx.conf &

@@ -1,13 +1,14 @@
 //! A Linux in a virtual machine beside the same Linux with the machine to itself: the same kernel,
 //! the same initial RAM disk, as much memory, the same card and disk.
 //!
-//! Several of them at a time are in [`guests`].
+//! Several of them at a time are in [`guests`], a native neighbour of one in [`beside`].
 //!
 //! One boot of each side does for all rows: on the way to its servers Linux does what its command
 //! line asks for, between marks. Why the guest leaves its core is told by its monitor's counters,
 //! on the status page of a web server beside it; how often, by the plugin, from exceptions that are
 //! taken to the vectors that the kernel has while a guest runs.
 
+use super::beside;
 use super::echo::{self, Pressure};
 use super::guests;
 use super::http::counters;
@@ -76,6 +77,7 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
     compare(results);
     if lab.settings.culm() {
         guests::run(lab, results);
+        beside::run(lab, results);
     }
     Ok(())
 }

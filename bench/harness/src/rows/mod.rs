@@ -1,6 +1,7 @@
 //! The rows, a file for each benchmark; [`echo`] is the load that several of them put on echo
 //! servers, [`marks`] what programs in the guest count by themselves.
 
+pub mod beside;
 pub mod blk;
 pub mod boot;
 pub mod crossing;
@@ -52,7 +53,7 @@ pub const ALL: &[(&str, &str, Run)] = &[
     (
         "guest",
         "a Linux as a guest: network, disk, nginx, work without devices, boot, exits; the same Linux without Culm; \
-         several guests: packets between them, and a card that they share",
+         several guests: packets between them, and a card that they share; the native web server beside one that spins",
         guest::run,
     ),
     ("cpu", "loops of four instructions by alignment; the same on Linux", loops::cpu),

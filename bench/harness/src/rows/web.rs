@@ -138,6 +138,11 @@ fn memory(lab: &Lab, results: &mut Results) -> Result<()> {
 /// Runs a client against the subject's web server and counts.
 pub fn measure(lab: &Lab, subject: &mut Subject, case: &Case) -> Result<Sample> {
     let address = subject.machine.network.address(Port::Tcp(port::HTTP))?;
+    measure_at(lab, subject, case, address)
+}
+
+/// Does what [`measure`] does, with the web server at this address.
+pub fn measure_at(lab: &Lab, subject: &mut Subject, case: &Case, address: SocketAddr) -> Result<Sample> {
     let window = subject.begin()?;
     let network = &subject.machine.network;
     let done = network.within(|| {
