@@ -202,6 +202,23 @@ impl<T> Client<T> {
     ///
     /// See [`NotSent`]. [`Error::TooMany`] if as many as possible are open.
     pub fn open(&mut self, path: &str, mode: Mode, tag: T) -> Result<File, NotSent> {
+        self.open_with(path, mode, 0, tag)
+    }
+
+    /// Opens a new file ([`Mode::New`]) if the volume has space for so many bytes, which are its
+    /// own until it is closed. Otherwise the request fails by [`Error::Full`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`]. [`Error::Full`] if no request can name so many bytes.
+    pub fn create(&mut self, path: &str, bytes: u64, tag: T) -> Result<File, NotSent> {
+        if bytes > Request::MAX_POSITION {
+            return Err(Error::Full.into());
+        }
+        self.open_with(path, Mode::New, bytes, tag)
+    }
+
+    fn open_with(&mut self, path: &str, mode: Mode, bytes: u64, tag: T) -> Result<File, NotSent> {
         self.check_path(path)?;
         let operation = Operation::Open(mode);
         self.check(operation)?;
@@ -210,7 +227,7 @@ impl<T> Client<T> {
             self.free_paths.push(place);
             return Err(Error::TooMany.into());
         };
-        let request = Request { file: file.number, ..self.with_path(operation, place, path, "") };
+        let request = Request { file: file.number, position: bytes, ..self.with_path(operation, place, path, "") };
         self.send(request, tag, true);
         Ok(file)
     }

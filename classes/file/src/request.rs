@@ -18,7 +18,8 @@ pub enum Mode {
 /// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Open what the path leads to. Answered with an [`Info`].
+    /// Open what the path leads to. Answered with an [`Info`]. Of a new file `position` says for
+    /// how many bytes there must be space, which are its own until it is closed.
     Open(Mode),
     /// Close the file.
     Close,
@@ -123,12 +124,13 @@ impl Request {
                 && self.offset().saturating_add(length) <= memory
         } else if operation.has_path() {
             let first = self.position as usize;
-            let is_split = match operation {
+            let is_placed = match operation {
                 Operation::Rename => first > 0 && first < length,
+                Operation::Open(Mode::New) => self.position <= Self::MAX_POSITION,
                 _ => first == 0,
             };
             let end = (self.place as usize).saturating_add(PATH_BLOCKS as usize).saturating_mul(BLOCK);
-            is_split && (1..=path::SPACE).contains(&length) && end <= memory
+            is_placed && (1..=path::SPACE).contains(&length) && end <= memory
         } else {
             (self.position, self.place, self.length) == (0, 0, 0)
         };

@@ -229,6 +229,11 @@ impl RamFiles {
         if folder.is_folder { Ok(()) } else { Err(Error::WrongKind) }
     }
 
+    /// Returns how many bytes all files have.
+    fn used(&self) -> usize {
+        self.nodes.values().filter_map(|node| node.content.as_ref()).map(|content| content.len()).sum()
+    }
+
     fn open(&mut self, request: &Request, mode: Mode) -> Result<Done, Error> {
         let path = self.port.path(request)?;
         if self.open[usize::from(request.file)].is_some() {
@@ -249,6 +254,9 @@ impl RamFiles {
         let is_busy = |open: &Open| open.path == path && open.mode == Mode::Append;
         if mode == Mode::Append && self.open.iter().flatten().any(is_busy) {
             return Err(Error::Busy);
+        }
+        if request.position > 0 && self.used().saturating_add(request.position as usize) > self.space {
+            return Err(Error::Full);
         }
         let content = match mode {
             Mode::New => Some(Rc::new(Vec::new())),
@@ -273,9 +281,7 @@ impl RamFiles {
     }
 
     fn write(&mut self, request: &Request) -> Result<Done, Error> {
-        let used: usize =
-            self.nodes.values().filter_map(|node| node.content.as_ref()).map(|content| content.len()).sum();
-        let (memory, space) = (*self.port.memory(), self.space);
+        let (memory, space, used) = (*self.port.memory(), self.space, self.used());
         let open = self.open[usize::from(request.file)].as_mut().ok_or(Error::Invalid)?;
         let content = open.content.as_mut().filter(|_| open.mode != Mode::Read).ok_or(Error::Invalid)?;
         if request.position != content.len() as u64 {

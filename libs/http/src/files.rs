@@ -176,7 +176,8 @@ pub trait Files {
     }
 
     /// Begins a new file to be put at the path: of so many bytes, if that is known. [`Self::done`]
-    /// says whether it can be written.
+    /// says whether it can be written: [`Trouble::Full`] if there is no room for them beside what
+    /// is there.
     fn replace(&mut self, slot: usize, length: Option<u64>);
 
     /// Takes bytes of the new file, and returns how many.

@@ -279,6 +279,7 @@ impl Files for Store {
                 let change = Change {
                     path,
                     stage: Stage::Finding,
+                    length: 0,
                     is_sent: is_taken,
                     found: is_taken.then_some(Err(Trouble::Busy)),
                     outcome: None,
@@ -370,7 +371,7 @@ impl Files for Store {
         }
     }
 
-    fn replace(&mut self, slot: usize, _: Option<u64>) {
+    fn replace(&mut self, slot: usize, length: Option<u64>) {
         let is_upload = |slot: &&u16| match &self.jobs[usize::from(**slot)].state {
             State::Changing(change) => !matches!(change.stage, Stage::Finding | Stage::Removing),
             _ => false,
@@ -380,6 +381,7 @@ impl Files for Store {
         let most = UPLOADS.min(self.buffers / 2).max(1);
         let State::Changing(change) = &mut self.jobs[slot].state else { return };
         (change.stage, change.is_sent, change.outcome) = (Stage::Creating, false, None);
+        change.length = length.unwrap_or(0);
         if uploads >= most {
             (change.stage, change.is_sent, change.outcome) = (Stage::Finding, true, Some(Err(Trouble::Busy)));
             return;

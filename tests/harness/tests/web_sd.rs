@@ -64,6 +64,13 @@ const ROOMY: &str = "size = \"256MiB\"\n\
 const SMALL: &str = "size = \"64MiB\"\n\
                      partition = [{ name = \"site\", size = \"34MiB\", fat = 32, folder = \"files\" }]\n";
 
+/// The head of an upload of so many bytes, with the token and these fields.
+fn upload_head(path: &str, length: usize, fields: &str) -> String {
+    format!(
+        "PUT {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: {length}\r\n{fields}\r\n"
+    )
+}
+
 impl World {
     /// With files on the disk, and this configuration of the server.
     fn new(config: &str) -> Self {
@@ -252,16 +259,12 @@ fn uploads() {
     assert_eq!(without.status, 401);
     assert!(without.header("www-authenticate").is_some_and(|value| value.starts_with("Bearer ")));
     // Refused before the content: of these 9 MiB none is sent.
-    let head = |fields: &str| {
-        format!(
-            "PUT /x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 9437184\r\n{fields}\r\n"
-        )
-    };
     for fields in ["", "Expect: 100-continue\r\n"] {
-        let answer = exchange(world.machine.address(80), head(fields).as_bytes()).expect("an answer");
+        let head = upload_head("/x", 9 << 20, fields);
+        let answer = exchange(world.machine.address(80), head.as_bytes()).expect("an answer");
         assert!(answer.starts_with(b"HTTP/1.1 413 "), "{}", String::from_utf8_lossy(&answer));
     }
-    let waits = head("Expect: 100-continue\r\n").replace("9437184", "5");
+    let waits = upload_head("/x", 5, "Expect: 100-continue\r\n");
     let mut stream = world.send(waits.as_bytes());
     let mut answer = [0; 25];
     stream.read_exact(&mut answer).expect("the server answers");
@@ -370,6 +373,14 @@ fn a_full_card_keeps_what_it_has() {
     // Nor does what is to stand in another one's place, which stays till the new one is there.
     assert_eq!(world.put("/index.html", &content(0), &[]).status, 507);
     assert_eq!(world.put(&path(0), &content(1), &[]).status, 507);
+    // Both are refused by their heads alone: none of these 3 MiB is sent.
+    for path in [path(stored), path(0)] {
+        for fields in ["", "Expect: 100-continue\r\n"] {
+            let answer = exchange(world.machine.address(80), upload_head(&path, 3 << 20, fields).as_bytes());
+            let answer = String::from_utf8(answer.expect("an answer")).expect("text");
+            assert!(answer.starts_with("HTTP/1.1 507 "), "{path}: {answer}");
+        }
+    }
     assert_eq!(world.get(&path(stored), &[]).status, 404);
     assert_eq!(world.get("/", &[]).text(), "<p>start");
     for number in 0..stored {

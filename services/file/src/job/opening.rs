@@ -13,7 +13,8 @@ use culm_fat::{Answer, Operation as Fat};
 use culm_file::{Done, Error, Info, Mode, Request};
 
 impl Service {
-    /// Opens a file or folder; of one that is appended to, its last granule is read first.
+    /// Opens a file or folder; of one that is appended to, its last granule is read first, and a
+    /// new one gets the space that was asked for.
     pub(super) fn advance_open(
         &mut self,
         job: &mut Job,
@@ -71,7 +72,13 @@ impl Service {
                 if !self.is_whole(size) {
                     return Ok(Next::Operation(Fat::Locate { file, offset: size - 1 }));
                 }
-                self.writer(job, mode, Vec::new())?
+                if request.position > 0 {
+                    return Ok(Next::Operation(Fat::Reserve { file, size: request.position }));
+                }
+                Kind::Writer(self.writer(job, mode, Vec::new())?)
+            }
+            (Mode::New, 2, Answer::Done) => {
+                Kind::Writer(Writer { reserved: request.position, ..self.writer(job, mode, Vec::new())? })
             }
             (Mode::Append, 2, Answer::Located(Some(place))) => {
                 job.tail = Some((place.block - place.block % u64::from(self.granule), false));
@@ -90,9 +97,9 @@ impl Service {
     }
 
     /// Makes a file that is written of the one that a job has opened.
-    fn writer(&self, job: &Job, mode: Mode, mut tail: Vec<u8>) -> Result<Kind, Error> {
+    fn writer(&self, job: &Job, mode: Mode, mut tail: Vec<u8>) -> Result<Writer, Error> {
         tail.resize(self.granule as usize * BLOCK, 0);
-        Ok(Kind::Writer(Writer {
+        Ok(Writer {
             file: job.file.ok_or(Error::Failed)?,
             path: job.path.to_lowercase(),
             is_there: mode == Mode::Append,
@@ -104,7 +111,7 @@ impl Service {
             tail,
             edges: 0,
             error: None,
-        }))
+        })
     }
 
     /// Gives a client what a job has opened; what a life has asked for that is gone is closed.
@@ -152,8 +159,8 @@ impl Service {
             bytes.map_err(|_| Error::Failed)
         });
         match read.and_then(|()| self.writer(&job, Mode::Append, tail)) {
-            Ok(kind) => {
-                let done = self.install(&mut job, number, taken.request.file, kind);
+            Ok(writer) => {
+                let done = self.install(&mut job, number, taken.request.file, Kind::Writer(writer));
                 self.end(&job, Some(Ok(done)));
             }
             Err(error) => {

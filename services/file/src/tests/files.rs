@@ -250,3 +250,39 @@ fn a_file_that_could_not_be_named_gets_no_blocks_of_anothers() {
         assert!(world.image().get("/b/other") == others);
     }
 }
+
+/// A new file that says how long it is has its space from the beginning on, or is none.
+#[test]
+fn space_is_promised_before_the_first_byte() {
+    let image = Image::formatted("4");
+    let mut world = World::new(&image, &[("/", true), ("/", true)]);
+    let create = |world: &mut World, client: usize, path: &str, bytes: u64| {
+        let file = world.clients[client].create(path, bytes, 7);
+        let sent = file.map(|_| ());
+        world.outcome(sent).map(|_| file.expect("it was sent"))
+    };
+    // The volume has 20 MiB, of which its tables take some.
+    let (half, all) = (10 << 20, BLOCKS * BLOCK as u64);
+    let content = pattern(300_001, 2);
+    world.put(0, "/old", &content, 65_536).expect("there is space");
+    for bytes in [all, u64::from(u32::MAX), u64::from(u32::MAX) + 1, 1 << 40] {
+        assert_eq!(create(&mut world, 0, "/old", bytes), Err(Error::Full), "{bytes}");
+    }
+    let first = create(&mut world, 0, "/first", half).expect("there is space");
+    assert_eq!(create(&mut world, 1, "/second", half), Err(Error::Full), "it is the first one's");
+    let small = create(&mut world, 1, "/small", 100_000).expect("there is space");
+    world.write(1, small, &content[..200_000]).expect("it may have more");
+    world.commit(1, small).expect("it is committed");
+    world.close(0, first);
+    let second = create(&mut world, 1, "/second", half).expect("the first one is given back");
+    for bytes in pattern(half as usize, 3).chunks(200_000) {
+        world.write(1, second, bytes).expect("it was promised");
+    }
+    world.commit(1, second).expect("it is committed");
+    world.close(1, second);
+    world.close(1, small);
+    world.rest();
+    let image = world.image();
+    assert!(image.get("/second") == pattern(half as usize, 3) && image.get("/old") == content);
+    assert!(image.get("/small") == content[..200_000]);
+}

@@ -3,7 +3,7 @@
 use super::properties::{entry, trouble};
 use super::{Need, State, Store, Tag, Work};
 use alloc::string::String;
-use culm_file::{Error, File, Info, Mode, NotSent};
+use culm_file::{Error, File, Info, NotSent};
 use culm_http::files::{Found, Trouble};
 
 /// The work of a slot that changes a file.
@@ -11,6 +11,8 @@ pub(super) struct Change {
     /// With the slash in front.
     pub(super) path: String,
     pub(super) stage: Stage,
+    /// Bytes of the new file, as far as they are known: it is begun only where they have space.
+    pub(super) length: u64,
     /// Whether the stage's request was sent.
     pub(super) is_sent: bool,
     pub(super) found: Option<Result<Found, Trouble>>,
@@ -71,7 +73,7 @@ impl Store {
         let path = change.path.as_str();
         let sent = match change.stage {
             Stage::Finding => self.client.stat(path, tag),
-            Stage::Creating => self.client.open(path, Mode::New, tag).map(|file| change.file = Some(file)),
+            Stage::Creating => self.client.create(path, change.length, tag).map(|file| change.file = Some(file)),
             Stage::Removing => self.client.remove(path, Tag::Changed(work)),
             Stage::Writing => return self.send_full(slot, false),
             Stage::Committing => {

@@ -37,6 +37,22 @@ fn a_full_medium_refuses_and_keeps_the_old_file() {
 }
 
 #[test]
+fn what_has_no_room_is_refused_before_it_is_sent() {
+    let head =
+        |length: u64| put("/index.html", "").replace("Length: 0", &format!("Length: {length}\r\nExpect: 100-continue"));
+    let used = "<p>start".len() + "<p>album".len() + 300_000;
+    let mut world = World::new(2, 64 * 1024);
+    world.files().space = used + 1000;
+    // The old file has its room until the new one is there.
+    let (status, text) = world.ask(0, &head(1001));
+    assert_eq!(status, 507, "{}", String::from_utf8_lossy(&text));
+    world.pipe(1).input = head(1000).into_bytes();
+    world.run(|_| 0);
+    assert_eq!(std::mem::take(&mut world.pipe(1).output), b"HTTP/1.1 100 Continue\r\n\r\n");
+    assert_eq!(world.ask(1, &"x".repeat(1000)).0, 204);
+}
+
+#[test]
 fn one_upload_of_a_name_at_a_time() {
     let mut world = World::new(3, 128 * 1024);
     let half = put("/Same.txt", "abcdef").strip_suffix("def").unwrap().to_owned();
