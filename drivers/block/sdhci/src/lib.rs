@@ -16,7 +16,8 @@
 //!
 //! A controller does one command at a time, so one request is taken at a time; the others wait in
 //! the virtualiser's queue. A request that failed is done again from where it failed: after the
-//! card was told to stop, then after it was set up anew; then it is answered by an error. Hazard: a
+//! card was told to stop, then after it was set up anew; then it is answered by an error, at the
+//! latest when its time is over (`recovery`). Hazard: a
 //! controller that failed may still write to the request's memory, so no answer is given before the
 //! reset that ends that. One that does not end its reset keeps the request.
 //!

@@ -4,6 +4,10 @@
 //! card told to stop. If the request fails again, the controller is reset and the card set up anew.
 //! If it fails once more, it is answered by an error. A controller that does not end even the first
 //! is reset as a whole.
+//!
+//! Nobody else is served meanwhile, so this is bounded: by [`RETRIES`]; by one try of an erasure
+//! for which the card has had all its time; and by one try of each request, once several in a row
+//! were answered by errors.
 
 use crate::exchange::Fault;
 use crate::host::Line;
@@ -11,7 +15,7 @@ use crate::registers::State;
 use crate::sdhci::{Sdhci, Turn};
 use crate::slot::{Phase, SETTLE_LIMIT, SOON};
 use crate::trouble::Cause;
-use crate::work::Stage;
+use crate::work::{RETRIES, Stage};
 use culm::time::Instant;
 use culm_block::Error;
 use culm_mmio::Registers;
@@ -80,7 +84,7 @@ impl<R: Registers> Sdhci<R> {
             (After::Busy(command, reply), Phase::Ready) => self.done(&command, reply, now),
             // The next one is not sent before the card is free, so fails if it stays so.
             (After::Busy(command, reply), _) => self.initialised(&command, reply, now),
-            (After::Fault(_), Phase::Ready) => self.recover(now),
+            (After::Fault(fault), Phase::Ready) => self.recover(fault, now),
             (After::Fault(fault), _) => self.initialise_after(fault, now),
         }
         Turn::Again
@@ -90,36 +94,40 @@ impl<R: Registers> Sdhci<R> {
     fn start_over(&mut self, now: Instant) {
         self.trouble.tell(Cause::Lines);
         self.trouble.count();
-        self.count_failure();
+        self.count_failure(Fault::Nonsense, now);
         self.reset(now);
     }
 
-    /// Counts a failure of the request under way, which begins again.
-    fn count_failure(&mut self) {
+    /// Counts a failure of the request under way, which begins again, or is to be answered by an
+    /// error.
+    fn count_failure(&mut self, fault: Fault, now: Instant) {
         let Some(work) = &mut self.work else { return };
+        if work.failures == 0 {
+            self.retry_until = now + RETRIES;
+        }
         work.failures += 1;
-        if work.failures >= MOST_FAILURES && work.verdict.is_none() {
+        let number = self.counts.requests;
+        let is_over = work.failures >= MOST_FAILURES || now >= self.retry_until || self.trouble.is_expected(number);
+        let is_erasing = work.operation.clears_blocks() && matches!(work.stage, Stage::Clear(2) | Stage::Verify { .. });
+        let has_had_its_time = is_erasing && fault == Fault::Overdue;
+        if (is_over || has_had_its_time) && work.verdict.is_none() {
             work.verdict = Some(Error::Failed);
-            self.trouble.fail(&self.client.taken().request);
+            self.trouble.fail(&self.client.taken().request, number);
         }
         work.begin_again();
     }
 
     /// Has the request under way done again, or answered by an error.
-    fn recover(&mut self, now: Instant) {
-        let Some(work) = &mut self.work else { return self.reset(now) };
-        if work.stage == Stage::Stop {
+    fn recover(&mut self, fault: Fault, now: Instant) {
+        if let Some(work) = self.work.as_mut().filter(|work| work.stage == Stage::Stop) {
             // A card that was not sending may be writing, or erasing.
-            work.stage = Stage::Check { limit: now + work.patience };
-            return;
+            return work.check(now);
         }
-        if work.failures == 0 {
-            work.failures = 1;
-            work.stage = Stage::Stop;
-            return;
+        self.count_failure(fault, now);
+        match &mut self.work {
+            Some(work) if work.failures == 1 && work.verdict.is_none() => work.stage = Stage::Stop,
+            _ => self.reset(now),
         }
-        self.count_failure();
-        self.reset(now);
     }
 
     /// Goes on after the card's status said that a command, or the one before, has failed. The

@@ -108,6 +108,8 @@ pub struct Sdhci<R> {
     /// The most blocks of one command.
     pub(crate) most: u32,
     pub(crate) work: Option<Work>,
+    /// The moment from which on the request under way is not tried again, if it has failed.
+    pub(crate) retry_until: Instant,
     pub(crate) disk: Option<Disk>,
     pub(crate) trouble: Trouble,
     pub(crate) counts: Counts,
@@ -139,6 +141,7 @@ impl<R: Registers> Sdhci<R> {
             auto: Auto::STOP,
             most: 1,
             work: None,
+            retry_until: time::now(),
             disk: None,
             trouble: Trouble::default(),
             counts: Counts { resets: 1, ..Counts::default() },

@@ -71,6 +71,8 @@ pub struct State {
     pub log: RefCell<Vec<u8>>,
     /// Commands wait until [`Fake::let_go`].
     pub hold: Cell<bool>,
+    /// Commands of this number never end.
+    pub hangs: Cell<Option<u8>>,
     /// Resets do not end.
     pub never_resets: Cell<bool>,
     /// Resets of the lines do not end; that of everything ends all.
@@ -128,6 +130,7 @@ impl Fake {
             flaws: RefCell::default(),
             log: RefCell::default(),
             hold: Cell::default(),
+            hangs: Cell::default(),
             never_resets: Cell::default(),
             keeps_lines: Cell::default(),
             is_unstable: Cell::default(),
@@ -308,7 +311,7 @@ impl Fake {
             card.command(index, argument, flaw == Flaw::Late)
         });
         drop(held);
-        if flaw == Flaw::Hang {
+        if flaw == Flaw::Hang || self.0.hangs.get() == Some(index) {
             return;
         }
         let mut events = Events::ZERO.set(Events::REPLIED).bits();

@@ -49,12 +49,18 @@ impl fmt::Display for Cause {
     }
 }
 
+/// Requests in a row that were answered by errors, after which the next one is expected to fail.
+const MOST_IN_A_ROW: u32 = 3;
+
 /// Failures since a card could be used, or was put in.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
     failures: u32,
     /// Requests of this card that were answered by an error.
     failed_requests: u32,
+    /// How many of them came one after the other last, and the number of the last one.
+    in_a_row: u32,
+    last: u64,
     told: Option<Cause>,
     /// Looks at a controller that does not end its reset.
     late: u32,
@@ -99,9 +105,16 @@ impl Trouble {
         }
     }
 
-    /// Counts a request that the card has failed, and tells of it: the log, where there are many,
-    /// ever more seldom.
-    pub fn fail(&mut self, request: &Request) {
+    /// Returns whether the request of this number is expected to fail, since those before it did.
+    pub fn is_expected(&self, number: u64) -> bool {
+        self.in_a_row >= MOST_IN_A_ROW && number == self.last + 1
+    }
+
+    /// Counts a request that the card has failed, the one of this number, and tells of it: the log,
+    /// where there are many, ever more seldom.
+    pub fn fail(&mut self, request: &Request, number: u64) {
+        self.in_a_row = if number == self.last + 1 { self.in_a_row.saturating_add(1) } else { 1 };
+        self.last = number;
         let Request { operation, block, blocks, .. } = *request;
         self.failed_requests = self.failed_requests.saturating_add(1);
         let cause = Cause::Requests { failed: self.failed_requests, operation, block, blocks };

@@ -24,6 +24,10 @@ const ERASE_LIMIT: Duration = Duration::from_secs(30);
 /// The longest time for an erasure, whatever the card says.
 const LONGEST_ERASURE: Duration = Duration::from_secs(120);
 
+/// The time after its first failure in which a request is tried again, and in which the card has to
+/// recover from a failure.
+pub(crate) const RETRIES: Duration = Duration::from_secs(15);
+
 /// The time between two questions whether a card is busy.
 const BUSY: Duration = Duration::from_millis(1);
 
@@ -77,6 +81,11 @@ impl Work {
     /// Does it again from where it failed.
     pub fn begin_again(&mut self) {
         (self.stage, self.not_before) = (first_stage(self.operation), None);
+    }
+
+    /// Has the card asked, after a failure, whether it takes commands.
+    pub fn check(&mut self, now: Instant) {
+        self.stage = Stage::Check { limit: now + self.patience.min(RETRIES) };
     }
 }
 
@@ -166,8 +175,7 @@ impl<R: Registers> Sdhci<R> {
         let status = Status(reply as u32);
         let Some(work) = &mut self.work else { return };
         if work.stage == Stage::Stop {
-            work.stage = Stage::Check { limit: now + work.patience };
-            return;
+            return work.check(now);
         }
         if let Stage::Check { limit } = work.stage {
             // Its errors are those of the command that failed, which are known.

@@ -90,6 +90,64 @@ fn what_fails_again_and_again_is_answered_by_an_error() {
     }
 }
 
+/// A card whose commands of this number never end, whatever is done; how long a request takes.
+#[test]
+fn a_request_that_never_ends_has_a_bound() {
+    let erasure = Request::discard(0, 2000);
+    for (command, request, seconds) in [(18, read(9, 0, 4), 25), (25, write(9, 0, 4), 60), (38, erasure, 60)] {
+        let mut world = World::new(Mode::Dma, FakeCard::new(2, 7).with(|card| card.discards = true));
+        world.fake.0.hangs.set(Some(command));
+        let before = time::now();
+        assert_eq!(world.ask(&request), Err(Error::Failed));
+        let time = time::now() - before;
+        assert!(time <= time::Duration::from_secs(seconds), "command {command}: {time:?}");
+        world.fake.0.hangs.set(None);
+        world.run_for_a_while();
+        assert_eq!(world.ask(&request), Ok(()));
+    }
+}
+
+/// A card that stays busy after what it has taken is bounded too.
+#[test]
+fn a_card_that_stays_busy_has_a_bound() {
+    // An erasure is the third of its commands.
+    for (request, before, seconds) in [(write(9, 0, 4), 0, 60), (Request::discard(0, 2000), 2, 60)] {
+        let mut world = World::new(Mode::Dma, FakeCard::new(2, 7).with(|card| card.discards = true));
+        let flaws = std::iter::repeat_n(Flaw::None, before).chain([Flaw::Busy(1_000_000)]);
+        world.fake.0.flaws.borrow_mut().extend(flaws);
+        world.send(&request, 77);
+        let before = time::now();
+        loop {
+            world.run();
+            if let [(77, result)] = world.completions()[..] {
+                assert!(result.is_err() || request.operation.moves_data(), "{result:?}");
+                break;
+            }
+            let now = time::now();
+            assert!(now - before <= time::Duration::from_secs(seconds), "{:?}", request.operation);
+            testing::set_time(world.deadline.expect("it looks again").max(now));
+        }
+    }
+}
+
+/// Each request that fails keeps everybody else from the card: after a few, one try must do.
+#[test]
+fn requests_that_fail_one_after_the_other_are_tried_once() {
+    let mut world = World::new(Mode::Dma, FakeCard::new(2, 7));
+    let tries = |world: &mut World, command: Option<u8>| {
+        world.fake.0.hangs.set(command);
+        world.fake.0.log.borrow_mut().clear();
+        let result = world.ask(&read(9, 0, 4));
+        world.run_for_a_while();
+        (result.is_ok(), world.fake.0.log.borrow().iter().filter(|command| **command == 18).count())
+    };
+    for expected in [3, 3, 3, 1, 1] {
+        assert_eq!(tries(&mut world, Some(18)), (false, expected));
+    }
+    assert_eq!(tries(&mut world, None), (true, 1));
+    assert_eq!(tries(&mut world, Some(18)), (false, 3), "the card is trusted again");
+}
+
 #[test]
 fn a_card_that_refuses_writes_is_not_asked_again() {
     let mut world = World::new(Mode::Dma, FakeCard::new(2, 7));
