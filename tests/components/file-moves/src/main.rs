@@ -24,6 +24,9 @@ const GO: &str = "/go";
 /// The pause before it is looked for again.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// The pause after some steps. After a second the file service would flush by itself.
+const QUIET_PAUSE: Duration = Duration::from_millis(400);
+
 /// Bytes of a list.
 const LIST: u32 = 4096;
 
@@ -161,6 +164,9 @@ impl Mover {
             Job::Step | Job::Commit => {
                 self.done += 1;
                 culm::info!("{} steps of life {} are done", self.done, self.life);
+                if steps::QUIET.contains(&self.done) {
+                    self.until = Some(time::now() + QUIET_PAUSE);
+                }
                 // A file is closed before a step that may move it.
                 if self.job == Job::Commit { Job::Close } else { Job::Step }
             }

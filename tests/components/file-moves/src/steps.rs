@@ -14,6 +14,10 @@ const RENEWAL: u64 = 48;
 /// Steps that make folders, before all others.
 const FOLDERS: u64 = 4;
 
+/// After so many steps of a life it asks for nothing for a while: after its last folder, and after
+/// its first file. So they are durable by their own flushes, if no later one follows at once.
+pub const QUIET: [u64; 2] = [FOLDERS, FOLDERS + 1];
+
 /// A step. It is durable before the next one begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {

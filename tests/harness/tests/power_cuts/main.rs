@@ -138,10 +138,24 @@ impl Past {
     /// Checks the disk as it is if the power goes at some moment; returns it, and what is on it.
     fn check_cut(&self, number: usize, random: &mut Random) -> (Found, Vec<u8>) {
         let entry = random.below(self.length());
+        self.check_cut_at(entry, self.entries[entry].0, number, random)
+    }
+
+    /// Checks the disk as it is if the power goes while nobody writes: a step that was told of and
+    /// not flushed would be found by no other cut, since the next step's flush follows at once.
+    fn check_pauses(&self, random: &mut Random) {
+        for (number, end) in (CUTS..).zip(self.moves.pauses()) {
+            if let Some(entry) = self.entries.iter().rposition(|(place, _)| *place <= end) {
+                self.check_cut_at(entry, end, number, random);
+            }
+        }
+    }
+
+    fn check_cut_at(&self, entry: usize, end: u64, number: usize, random: &mut Random) -> (Found, Vec<u8>) {
         let mut disk = self.before.clone();
         cut(&mut disk, &self.entries[..=entry], self.has_cache, random);
         let about = format!("{}, cut {number} after {entry} entries of {}", self.about, self.length());
-        (self.check(&disk, self.entries[entry].0, &about), disk)
+        (self.check(&disk, end, &about), disk)
     }
 
     /// Returns the files of the disk that was looked at last, by mtools: those of the web server's
@@ -424,6 +438,7 @@ fn kill_machines(medium: Medium) {
         let begin = if kill % 2 == 0 { 1 } else { 0 };
         checks = Some(spawn(move || {
             (begin..rest).for_each(|number| _ = past.check_cut(number, &mut random));
+            past.check_pauses(&mut random);
         }));
     }
     if let Some(checks) = checks {

@@ -5,7 +5,7 @@
 mod steps;
 
 use std::collections::BTreeMap;
-use steps::{Step, step};
+use steps::{QUIET, Step, step};
 
 /// Files by their paths, each with its content; folders have none.
 pub type Tree = BTreeMap<String, Option<Vec<u8>>>;
@@ -76,6 +76,12 @@ impl Moves {
     /// Returns how many steps the present life has told of.
     pub fn done(&self) -> usize {
         self.done.len()
+    }
+
+    /// Returns where the record ended in the pauses of the present life: nothing follows there what
+    /// its last step has flushed.
+    pub fn pauses(&self) -> impl Iterator<Item = u64> {
+        QUIET.iter().filter_map(|steps| self.done.get(*steps as usize - 1)).copied()
     }
 
     /// Takes it that so many steps were told of when the record ended there.
