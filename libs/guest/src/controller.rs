@@ -239,10 +239,12 @@ impl Controller {
     /// The interrupt that comes first into a list register.
     fn most_urgent(&self, cpu: usize, candidates: u64) -> Option<u32> {
         let active = self.cpus[cpu].active;
-        let numbers = (0..2 * BANK as u32).filter(|number| candidates & bit(*number) != 0);
-        if candidates == 0 {
-            return None;
-        }
+        let mut left = candidates;
+        let numbers = core::iter::from_fn(|| {
+            let number = left.trailing_zeros();
+            left &= left.wrapping_sub(1);
+            (number < u64::BITS).then_some(number)
+        });
         numbers.min_by_key(|number| (active & bit(*number) == 0, self.priority(cpu, *number)))
     }
 
