@@ -69,10 +69,10 @@ pub struct VirtualCpu {
     /// Of the guest's first virtual CPU, and for all of them: the virtio devices by their slots
     /// ([`device`]). Kernel and monitor change their bits at any time, each by one access.
     pub devices: [AtomicU64; VIRTIO_SLOTS],
-    /// Of the guest's first virtual CPU, and for all of them: not zero if the monitor is to be
-    /// notified when one of them waits. The kernel does that once, and puts zero there. Both change
-    /// it by an exchange: so either the kernel finds the wish, or the monitor then sees what the
-    /// guest did before it waited.
+    /// Of the guest's first virtual CPU, and for all of them: what the monitor wants when one of
+    /// them waits, one of [`wish`]. The kernel does that once, and puts zero there. Both change it
+    /// by an exchange: so either the kernel finds the wish, or the monitor then sees what the guest
+    /// did before it waited.
     pub tell_wait: AtomicU64,
     /// What a debugger wants to see besides, as of the last exit by [`exit::RETURNED`]. The kernel
     /// does not read it.
@@ -119,6 +119,14 @@ pub mod kernel_register {
     pub const INTERRUPT_ACKNOWLEDGE: u64 = 0x064;
     /// Written: a queue has something, whichever.
     pub const QUEUE_NOTIFY: u64 = 0x050;
+}
+
+/// Values of [`VirtualCpu::tell_wait`]: zero, or one of these.
+pub mod wish {
+    /// The monitor sees by the zero that a virtual CPU has waited.
+    pub const NOTE: u64 = 1;
+    /// It is notified besides.
+    pub const NOTIFY: u64 = 2;
 }
 
 /// Values of [`VirtualCpu::exit`].

@@ -88,12 +88,24 @@ impl<E: BufferEntry> Client<E> {
     /// announces that the client sleeps.
     #[inline]
     pub fn end_round(&mut self) -> Progress {
+        self.end_with(Receiver::sleep)
+    }
+
+    /// Does what [`Self::end_round`] does, but asks to be woken when so many packets, or parts of
+    /// packets, have come. Whoever calls this looks at fewer by a deadline of its own.
+    #[inline]
+    pub fn end_round_until(&mut self, count: u32) -> Progress {
+        self.end_with(|receiver| receiver.sleep_until(count))
+    }
+
+    #[inline(always)]
+    fn end_with(&mut self, sleep: impl FnOnce(&mut Receiver<E>) -> Progress) -> Progress {
         let _ = self.transmitter.learn(self.receiver.device());
         self.receiver.publish();
         self.transmitter.publish();
         // If a transmit buffer is missing, do not ask to be woken for received packets: they stay
         // queued until one is free.
-        let received = if self.transmitter.is_starved() { Progress::Asleep } else { self.receiver.sleep() };
+        let received = if self.transmitter.is_starved() { Progress::Asleep } else { sleep(&mut self.receiver) };
         received & self.transmitter.sleep()
     }
 }

@@ -123,6 +123,7 @@ impl Component for Monitor {
 
     fn notified(&mut self, channels: Channels) {
         self.pause.follow(channels);
+        self.backends.mark_notified(channels);
         self.work();
     }
 }
@@ -158,6 +159,7 @@ impl Monitor {
     /// Deals with a virtual CPU that has left its core.
     fn left(&mut self, cpu: usize, left: Left) {
         let virtual_cpu = &self.cpus[cpu];
+        self.backends.mark_all();
         virtual_cpu.not_taken().for_each(|register| self.machine.controller.take_back(cpu, register));
         if self.state != State::Runs {
             return;
@@ -330,14 +332,16 @@ impl Monitor {
             counters::WAITS.add(1);
             self.backends.guest_waits(&mut self.machine.devices);
         }
+        self.shared.note_wait();
         for slot in [VIRTIO_NET, VIRTIO_BLOCK, VIRTIO_ENTROPY] {
-            counters::DOORBELLS.add(self.shared.take_ring(slot).into());
+            if self.shared.take_ring(slot) {
+                counters::DOORBELLS.add(1);
+                self.backends.mark_rung(slot);
+            }
         }
         self.backends.carry(&mut self.machine.devices, &self.memory);
-        if Backends::want_wait(&self.machine.devices)
-            && self.shared.ask_wait()
-            && Backends::has_frame(&mut self.machine.devices, &self.memory)
-        {
+        if Backends::want_wait(&self.machine.devices) && self.shared.ask_wait() {
+            self.backends.guest_waits(&mut self.machine.devices);
             self.backends.carry(&mut self.machine.devices, &self.memory);
         }
         self.follow_devices();

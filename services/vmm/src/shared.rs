@@ -1,24 +1,25 @@
 //! What the kernel does for all virtual CPUs of the guest without an exit, and shares with the
 //! monitor in the page of the first: the causes of the devices' interrupts, their doorbells, and
-//! whether the guest has begun to wait.
+//! whether the guest has waited.
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
 use culm::Region;
-use culm::guest::{VirtioSlot, VirtualCpu, device};
+use culm::guest::{VirtioSlot, VirtualCpu, device, wish};
 use culm_guest::virtio::transport::Causes;
 
 /// The words that kernel and monitor share.
 pub struct Shared {
     page: Region,
-    /// Whether the kernel was asked to tell of the guest's next wait, and has not done so.
-    awaits_wait: bool,
+    /// What the kernel was asked to do when the guest waits next, and had not done when it was
+    /// last looked at: one of [`wish`], or zero.
+    wish: u64,
 }
 
 impl Shared {
     /// Takes the page of the guest's first virtual CPU.
     pub fn new(page: Region) -> Self {
-        let made = Self { page, awaits_wait: false };
+        let made = Self { page, wish: 0 };
         // An earlier life of this monitor may have asked.
         made.tell_wait().store(0, Ordering::Relaxed);
         made
@@ -57,23 +58,34 @@ impl Shared {
             && word.fetch_and(!device::RUNG, Ordering::AcqRel) & device::RUNG != 0
     }
 
-    /// Asks to be notified when the guest waits next. Returns whether it may have begun to wait
-    /// meanwhile, so that what it sends must be looked at once more.
-    pub fn ask_wait(&mut self) -> bool {
-        if self.awaits_wait {
-            return false;
+    /// Has the guest's next wait noted, for [`Self::has_waited`].
+    pub fn note_wait(&mut self) {
+        if self.wish == 0 {
+            self.want(wish::NOTE);
         }
-        self.awaits_wait = true;
-        // An exchange, as the kernel's: if the guest waited before it, what it did until then is
-        // seen; else the kernel finds the wish.
-        self.tell_wait().swap(1, Ordering::AcqRel);
-        true
     }
 
-    /// Returns whether the guest waits, or has, once for each time that the monitor has asked.
+    /// Asks to be notified when the guest waits next. Returns whether it has waited, or may have,
+    /// since it was last looked at: then what it sent before must be looked at once more.
+    pub fn ask_wait(&mut self) -> bool {
+        self.wish != wish::NOTIFY && self.want(wish::NOTIFY) == 0
+    }
+
+    /// Tells the kernel what to do when the guest waits. Returns what it had been told, if the
+    /// guest has not waited since.
+    fn want(&mut self, wish: u64) -> u64 {
+        self.wish = wish;
+        // An exchange, as the kernel's: if the guest waited before it, what it did until then is
+        // seen; else the kernel finds the wish.
+        self.tell_wait().swap(wish, Ordering::AcqRel)
+    }
+
+    /// Returns whether the guest waits, or has, once for each time that this was asked for.
     pub fn has_waited(&mut self) -> bool {
-        let has_waited = self.awaits_wait && self.tell_wait().load(Ordering::Acquire) == 0;
-        self.awaits_wait &= !has_waited;
+        let has_waited = self.wish != 0 && self.tell_wait().load(Ordering::Acquire) == 0;
+        if has_waited {
+            self.wish = 0;
+        }
         has_waited
     }
 }
@@ -113,14 +125,37 @@ mod tests {
         assert!(!shared.take_ring(VIRTIO_BLOCK) && shared.take_ring(VIRTIO_NET) && !shared.take_ring(VIRTIO_NET));
     }
 
+    /// The guest waits. Returns whether the kernel notifies the monitor.
+    fn wait(shared: &Shared) -> bool {
+        shared.tell_wait().swap(0, Ordering::Relaxed) == wish::NOTIFY
+    }
+
     #[test]
     fn a_wait_is_told_once_for_each_time_that_it_was_asked_for() {
         let mut shared = shared();
         assert!(!shared.has_waited(), "nobody has asked");
         assert!(shared.ask_wait(), "it may have begun to wait just before");
         assert!(!shared.ask_wait() && !shared.has_waited());
-        shared.tell_wait().swap(0, Ordering::Relaxed);
-        assert!(shared.has_waited() && !shared.has_waited());
+        assert!(wait(&shared) && shared.has_waited() && !shared.has_waited());
+        assert!(!wait(&shared), "it was told once");
         assert!(shared.ask_wait());
+    }
+
+    #[test]
+    fn a_wait_that_was_noted_is_seen_without_a_notification() {
+        let mut shared = shared();
+        shared.note_wait();
+        assert!(!shared.has_waited());
+        assert!(!wait(&shared));
+        shared.note_wait();
+        assert!(shared.has_waited() && !shared.has_waited());
+        shared.note_wait();
+        assert!(!shared.ask_wait(), "it has not waited since it is noted");
+        shared.note_wait();
+        assert!(wait(&shared), "the greater wish stays");
+        assert!(shared.has_waited());
+        shared.note_wait();
+        wait(&shared);
+        assert!(shared.ask_wait(), "it has waited since");
     }
 }

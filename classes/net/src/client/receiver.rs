@@ -323,6 +323,11 @@ impl<E: BufferEntry> Receiver<E> {
     pub(super) fn sleep(&mut self) -> Progress {
         self.link.sleep()
     }
+
+    #[inline]
+    pub(super) fn sleep_until(&mut self, count: u32) -> Progress {
+        self.link.sleep_until(count)
+    }
 }
 
 #[cfg(test)]

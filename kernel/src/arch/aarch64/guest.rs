@@ -30,7 +30,7 @@ use crate::guest_page::{
 use crate::processor::Processor;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
-use culm_abi::guest::{LIST_REGISTERS, Shown, VirtualCpu, entry, exit};
+use culm_abi::guest::{LIST_REGISTERS, Shown, VirtualCpu, entry, exit, wish};
 use culm_abi::system::DomainDescription;
 use culm_kernel_core::generated::GeneratedInterrupts;
 use culm_kernel_core::system::Shared;
@@ -369,7 +369,7 @@ pub fn trap(registers: &Registers) -> Trap {
         return if is_bounded || has_pending() || has_waiting(registers) {
             Trap::Passed
         } else {
-            Trap::Waits { is_told: first_page(registers).tell_wait.swap(0, Ordering::AcqRel) != 0 }
+            Trap::Waits { is_told: first_page(registers).tell_wait.swap(0, Ordering::AcqRel) == wish::NOTIFY }
         };
     }
     let access = device_access(syndrome, read_register!("far_el1"), read_register!("hpfar_el2"));

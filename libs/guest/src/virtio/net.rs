@@ -46,10 +46,10 @@ const FEATURES: u64 = feature::CHECKSUM
     | feature::TCP_4
     | feature::MERGED_BUFFERS;
 
-/// Frames that a guest sends without waiting before its doorbell is put off.
-const MANY: u16 = 4;
+/// Frames that go either way before a guest that has not waited in between is busy.
+const MANY: u16 = 8;
 
-/// Frames for which the guest does not ring while it is put off.
+/// Frames for which a guest that is busy does not ring.
 const AHEAD: u16 = 15;
 
 /// The most buffers that one frame is spread over: one of 64 KiB over those of a page's half, which
@@ -63,8 +63,8 @@ pub struct Net {
     pub transport: Transport,
     /// How much room was found last, where it was not enough.
     shortage: Option<Shortage>,
-    /// Frames that the guest has sent since it was last interrupted for a received one, or waited.
-    sent: u16,
+    /// Frames that went either way since the guest last waited.
+    moved: u16,
     /// The buffer of the frame that the guest sends, which was taken last.
     outgoing: Chain,
     /// The buffers of the frame that the guest is given: the first one, and the last one behind it.
@@ -134,7 +134,7 @@ impl Net {
     pub fn new(mac: [u8; 6]) -> Self {
         let mut transport = Transport::new(DEVICE, FEATURES, 2);
         transport.configure(0, &mac);
-        Self { transport, shortage: None, sent: 0, outgoing: Chain::default(), incoming: [Chain::default(); 2] }
+        Self { transport, shortage: None, moved: 0, outgoing: Chain::default(), incoming: [Chain::default(); 2] }
     }
 
     /// Returns whether the guest may send packets of many segments.
@@ -142,16 +142,17 @@ impl Net {
         self.transport.has(feature::TCP_4)
     }
 
-    /// Returns whether the guest's doorbell is put off: it has sent several frames without waiting
-    /// in between. Its monitor then looks at the queue as the guest waits, and after a while.
-    pub fn is_watched(&self) -> bool {
-        self.sent >= MANY && self.transport.is_live()
+    /// Returns whether the guest is busy: several frames went either way and it has not waited in
+    /// between. Its doorbell is put off then, and its monitor looks at the queues as the guest
+    /// waits, and after a while.
+    pub fn is_busy(&self) -> bool {
+        self.moved >= MANY && self.transport.is_live()
     }
 
-    /// Has the guest ring at its next frame, once [`Self::publish`] has told it so: the guest
-    /// waits, or has sent nothing for a while.
-    pub fn ask_doorbell(&mut self) {
-        self.sent = 0;
+    /// Takes it that the guest waits, or is busy with something else: it rings at its next frame,
+    /// once [`Self::publish`] has told it so.
+    pub fn guest_waits(&mut self) {
+        self.moved = 0;
     }
 
     /// Takes the next frame that the guest sends.
@@ -180,7 +181,7 @@ impl Net {
         if let Some(queue) = self.transport.queue(TRANSMIT) {
             let result = queue.give_back(memory, &self.outgoing, 0);
             self.transport.sound(result);
-            self.sent = self.sent.saturating_add(1);
+            self.moved = self.moved.saturating_add(1);
         }
     }
 
@@ -197,7 +198,10 @@ impl Net {
         }
         let filled = self.fill(memory, header, frame, needed);
         match self.transport.sound(filled) {
-            Some(room) if room >= needed => Delivery::Done,
+            Some(room) if room >= needed => {
+                self.moved = self.moved.saturating_add(1);
+                Delivery::Done
+            }
             Some(room) => {
                 self.shortage = Some(Shortage { resets, position, room });
                 Delivery::Refused
@@ -250,18 +254,15 @@ impl Net {
     pub fn publish(&mut self, memory: &impl Memory) {
         if let Some(queue) = self.transport.queue(RECEIVE) {
             let wanted = queue.publish(memory);
-            if wanted == Ok(true) {
-                self.sent = 0;
-            }
             self.transport.tell(wanted);
         }
-        let is_watched = self.is_watched();
+        let is_busy = self.is_busy();
         let Some(queue) = self.transport.queue(TRANSMIT) else {
-            // What a driver has sent tells nothing of the next one.
-            self.sent = 0;
+            // The frames of a driver tell nothing of the next one.
+            self.moved = 0;
             return;
         };
-        let ahead = if is_watched { AHEAD.min(queue.size / 2) } else { 0 };
+        let ahead = if is_busy { AHEAD.min(queue.size / 2) } else { 0 };
         let shown = queue.show(memory, ahead);
         let is_much = queue.untold() > queue.size / 2;
         if self.transport.sound(shown).is_some() && (is_much || self.transport.is_interrupting()) {
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn the_doorbell_of_a_guest_that_sends_much_is_put_off_until_it_waits() {
+    fn the_doorbell_of_a_guest_that_is_busy_is_put_off_until_it_waits() {
         let Card { ram, mut receive, mut transmit, mut net } = card(EVENT_INDEX);
         let mut send = |net: &mut Net| {
             transmit.offer(&ram, &[(BUFFER, 16, false)]);
@@ -373,33 +374,35 @@ mod tests {
             net.publish(&ram);
             transmit.doorbell_at(&ram)
         };
-        assert_eq!([1, 2, 3].map(|_| send(&mut net)), [1, 2, 3]);
-        assert!(!net.is_watched());
-        assert_eq!((send(&mut net), net.is_watched()), (4 + 2, true), "half of the queue later");
-        net.ask_doorbell();
+        for sent in 1..MANY {
+            assert_eq!((send(&mut net), net.is_busy()), (sent, false));
+        }
+        assert_eq!((send(&mut net), net.is_busy()), (MANY + 2, true), "half of the queue later");
+        net.guest_waits();
         net.publish(&ram);
-        assert_eq!((send(&mut net), net.is_watched()), (5, false));
-        assert_eq!([6, 7, 8].map(|_| send(&mut net)), [6, 7, 8 + 2]);
-        // An interrupt for a received frame: the guest had nothing to do.
-        receive.offer(&ram, &[(BUFFER, 15, true)]);
-        assert_eq!(net.deliver(&ram, [0; HEADER], &[b"abc"]), Delivery::Done);
-        net.publish(&ram);
-        assert_eq!((send(&mut net), net.is_watched()), (9, false));
+        assert_eq!((send(&mut net), net.is_busy()), (MANY + 1, false));
+        // What it receives keeps it as busy as what it sends.
+        for _ in 2..MANY {
+            receive.offer(&ram, &[(BUFFER, 15, true)]);
+            assert_eq!(net.deliver(&ram, [0; HEADER], &[b"abc"]), Delivery::Done);
+        }
+        assert!(!net.is_busy());
+        assert_eq!((send(&mut net), net.is_busy()), (MANY + 2 + 2, true));
     }
 
     #[test]
     fn a_driver_that_begins_anew_rings_as_any_does() {
         let Card { ram, receive, mut transmit, mut net } = card(EVENT_INDEX);
-        for _ in 0..4 {
+        for _ in 0..MANY {
             transmit.offer(&ram, &[(BUFFER, 16, false)]);
             net.next_frame(&ram).expect("one");
             net.sent(&ram);
         }
-        assert!(net.is_watched());
+        assert!(net.is_busy());
         net.transport.write(0x070, 4, 0);
         net.publish(&ram);
         net.transport = live(net.transport, EVENT_INDEX, [&receive, &transmit]);
-        assert!(!net.is_watched());
+        assert!(!net.is_busy());
     }
 
     #[test]

@@ -4,11 +4,12 @@
 //! request has a slot of that memory for its own until it is answered. Requests for which there is
 //! no slot stay in the guest's queue.
 
+use super::rounds;
 use crate::counters;
 use crate::memory::GuestMemory;
 use alloc::vec::Vec;
 use culm::connection::BlockClient;
-use culm::{Progress, ROUNDS, Region, run_rounds};
+use culm::{Channel, Progress, Region};
 use culm_block::{BLOCK, Client, NotSent, Segment};
 use culm_guest::virtio::block::{Block, Geometry, MAX_BYTES, Operation, Request, SECTOR, Status};
 
@@ -53,9 +54,14 @@ impl Disk {
         self.client.disk().is_some()
     }
 
-    /// Carries requests and answers.
-    pub fn carry(&mut self, device: &mut Block, memory: &GuestMemory) {
-        run_rounds(ROUNDS, || self.round(device, memory));
+    /// Returns the channel over which the connection notifies.
+    pub fn channel(&self) -> Channel {
+        self.client.channel()
+    }
+
+    /// Carries requests and answers. Returns what is left.
+    pub fn carry(&mut self, device: &mut Block, memory: &GuestMemory) -> Progress {
+        rounds(|| self.round(device, memory))
     }
 
     fn round(&mut self, device: &mut Block, memory: &GuestMemory) -> Progress {
@@ -255,7 +261,7 @@ mod tests {
         }
 
         fn carry(&mut self) {
-            self.disk.carry(&mut self.device, &self.memory);
+            let _ = self.disk.carry(&mut self.device, &self.memory);
         }
 
         /// The provider answers all that it has.

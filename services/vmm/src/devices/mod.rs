@@ -6,8 +6,10 @@ mod net;
 
 use crate::memory::GuestMemory;
 use crate::{Connections, counters};
-use culm::{Progress, ROUNDS, run_rounds};
+use culm::guest::{VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NET, VirtioSlot};
+use culm::{Channels, Progress, ROUNDS, run_rounds};
 use culm_guest::virtio::Devices;
+use culm_guest::virtio::entropy::Entropy;
 use disk::Disk;
 use net::Card;
 
@@ -15,6 +17,19 @@ use net::Card;
 pub struct Backends {
     card: Option<Card>,
     disk: Option<Disk>,
+    due: Due,
+}
+
+/// The devices for which there may be something to carry. Most turns are for one of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Due {
+    card: bool,
+    disk: bool,
+    entropy: bool,
+}
+
+impl Due {
+    const ALL: Self = Self { card: true, disk: true, entropy: true };
 }
 
 impl Backends {
@@ -30,7 +45,7 @@ impl Backends {
             block: disk.as_ref().map(|_| Default::default()),
             entropy: connections.entropy.map(|_| Default::default()),
         };
-        (Self { card, disk }, devices)
+        (Self { card, disk, due: Due::ALL }, devices)
     }
 
     /// Returns whether all that a guest asks of its devices when it begins is known.
@@ -40,35 +55,79 @@ impl Backends {
 
     /// Returns whether the monitor is to know when the guest waits next.
     pub fn want_wait(devices: &Devices) -> bool {
-        devices.net.as_ref().is_some_and(culm_guest::virtio::net::Net::is_watched)
+        devices.net.as_ref().is_some_and(culm_guest::virtio::net::Net::is_busy)
     }
 
-    /// Returns whether the guest has a frame to send for which it need not ring.
-    pub fn has_frame(devices: &mut Devices, memory: &GuestMemory) -> bool {
-        devices.net.as_mut().is_some_and(|device| device.has_frame(memory))
+    /// Marks the devices whose connections have notified.
+    pub fn mark_notified(&mut self, channels: Channels) {
+        self.due.card |= self.card.as_ref().is_some_and(|card| card.is_notified(channels));
+        self.due.disk |= self.disk.as_ref().is_some_and(|disk| channels.contains(disk.channel()));
+    }
+
+    /// Marks the device whose doorbell the guest has rung.
+    pub fn mark_rung(&mut self, slot: VirtioSlot) {
+        self.due.card |= slot == VIRTIO_NET;
+        self.due.disk |= slot == VIRTIO_BLOCK;
+        self.due.entropy |= slot == VIRTIO_ENTROPY;
+    }
+
+    /// Marks all devices: the guest may have done anything with their registers.
+    pub fn mark_all(&mut self) {
+        self.due = Due::ALL;
     }
 
     /// Takes it that the guest waits. Call [`Self::carry`] after it.
     pub fn guest_waits(&mut self, devices: &mut Devices) {
+        self.due.card = true;
         if let Some(device) = &mut devices.net {
-            device.ask_doorbell();
+            device.guest_waits();
         }
     }
 
-    /// Carries what there is, and asks to be notified of more.
+    /// Carries what there is for the devices that are due, and asks to be notified of more.
     pub fn carry(&mut self, devices: &mut Devices, memory: &GuestMemory) {
-        if let (Some(card), Some(device)) = (&mut self.card, &mut devices.net) {
-            card.carry(device, memory);
+        let due = core::mem::take(&mut self.due);
+        if let (Some(card), Some(device)) = (&mut self.card, &mut devices.net)
+            && (due.card || card.is_due())
+        {
+            self.due.card = card.carry(device, memory).is_more();
         }
-        if let (Some(disk), Some(device)) = (&mut self.disk, &mut devices.block) {
-            disk.carry(device, memory);
+        if let (Some(disk), Some(device)) = (&mut self.disk, &mut devices.block)
+            && due.disk
+        {
+            self.due.disk = disk.carry(device, memory).is_more();
         }
-        if let Some(device) = &mut devices.entropy {
-            run_rounds(ROUNDS, || {
-                let filled = device.fill(memory, entropy::portion);
-                counters::RANDOM_BYTES.add(filled.bytes);
-                Progress::more_if(filled.has_more)
-            });
+        if let Some(device) = &mut devices.entropy
+            && due.entropy
+        {
+            self.due.entropy = carry_entropy(device, memory).is_more();
         }
     }
+}
+
+/// Fills the buffers of the guest's source of random bytes. Those for which there is no seed yet
+/// are looked at again in each turn.
+fn carry_entropy(device: &mut Entropy, memory: &GuestMemory) -> Progress {
+    let mut lacks_seed = false;
+    let left = rounds(|| {
+        let filled = device.fill(memory, || {
+            let portion = entropy::portion();
+            lacks_seed = portion.is_none();
+            portion
+        });
+        counters::RANDOM_BYTES.add(filled.bytes);
+        Progress::more_if(filled.has_more)
+    });
+    left & Progress::more_if(lacks_seed)
+}
+
+/// Does rounds as [`run_rounds`] does. Returns what the last one has left, for which there is
+/// another turn: any earlier one cancels that, and must go on with it.
+fn rounds(mut round: impl FnMut() -> Progress) -> Progress {
+    let mut left = Progress::Asleep;
+    run_rounds(ROUNDS, || {
+        left = round();
+        left
+    });
+    left
 }

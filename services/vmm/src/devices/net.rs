@@ -8,11 +8,12 @@
 //! divided by the card behind the connection if that can, else here: what that card can do is known
 //! only once a frame has come from it, and the guest asks before.
 
+use super::rounds;
 use crate::counters;
 use crate::memory::GuestMemory;
 use culm::connection::NetClient;
 use culm::time::{self, Duration, Instant};
-use culm::{Progress, ROUNDS, run_rounds};
+use culm::{Channel, Channels, Progress};
 use culm_guest::virtio::net::{Delivery, Frame, HEADER, Net, feature};
 use culm_net::checksum::Sum;
 use culm_net::client::Client;
@@ -32,15 +33,21 @@ const FRAMES: usize = 256;
 /// interrupt.
 const PUT_OFF: Duration = Duration::from_millis(1);
 
+/// Received frames for which a guest that is busy is interrupted at once. For fewer it is when it
+/// waits, and after [`PUT_OFF`] at the latest.
+const MANY_RECEIVED: u32 = 16;
+
 /// The value of `segmentation` for many segments of TCP over IPv6 (VIRTIO 1.2 §5.1.6).
 const TCP_6: u8 = 4;
 
 /// The connection behind the card.
 pub struct Card {
     client: Client,
+    /// The channels over which the connection notifies.
+    channels: [Channel; 2],
     /// The time at which the guest is interrupted for frames that were sent, if it was not before.
     tell_at: Option<Instant>,
-    /// The time at which the guest's frames are looked at, while its doorbell is put off.
+    /// The time at which the frames both ways are looked at, while the guest is busy with others.
     look_at: Option<Instant>,
     /// The packet that is being divided here, which was taken last.
     division: Option<Division>,
@@ -74,7 +81,8 @@ impl From<bool> for Sending {
 impl Card {
     /// Takes the connection up.
     pub fn new(connection: NetClient) -> Self {
-        Self { client: Client::new(connection), tell_at: None, look_at: None, division: None }
+        let channels = [connection.rx_channel, connection.tx_channel].map(Channel::new);
+        Self { client: Client::new(connection), channels, tell_at: None, look_at: None, division: None }
     }
 
     /// Returns the card that the guest sees.
@@ -82,17 +90,34 @@ impl Card {
         Net::new(self.client.mac().bytes())
     }
 
-    /// Carries frames both ways.
-    pub fn carry(&mut self, device: &mut Net, memory: &GuestMemory) {
-        if self.look_at.is_some_and(|at| at <= time::now()) {
-            device.ask_doorbell();
+    /// Returns whether the connection has notified, if these channels have.
+    pub fn is_notified(&self, channels: Channels) -> bool {
+        self.channels.iter().any(|channel| channels.contains(*channel))
+    }
+
+    /// Returns whether the time has come to look at frames, or to interrupt the guest for those
+    /// that were sent. If not, asks for a turn then: each turn forgets what the last one asked.
+    pub fn is_due(&self) -> bool {
+        let Some(at) = self.tell_at.into_iter().chain(self.look_at).min() else { return false };
+        let is_due = at <= time::now();
+        if !is_due {
+            culm::wake_at(at);
         }
-        run_rounds(ROUNDS, || self.round(device, memory));
-        self.look_at = device.is_watched().then(|| time::now() + PUT_OFF);
+        is_due
+    }
+
+    /// Carries frames both ways. Returns what is left.
+    pub fn carry(&mut self, device: &mut Net, memory: &GuestMemory) -> Progress {
+        if self.look_at.is_some_and(|at| at <= time::now()) {
+            device.guest_waits();
+        }
+        let left = rounds(|| self.round(device, memory));
+        self.look_at = device.is_busy().then(|| time::now() + PUT_OFF);
         if let Some(at) = self.look_at {
             culm::wake_at(at);
         }
         self.tell(device, memory);
+        left
     }
 
     /// Interrupts the guest for frames that were sent if the time has come, or asks for a turn
@@ -143,7 +168,10 @@ impl Card {
             device.sent(memory);
         }
         device.publish(memory);
-        let progress = self.client.end_round();
+        let progress = match device.is_busy() {
+            true => self.client.end_round_until(MANY_RECEIVED),
+            false => self.client.end_round(),
+        };
         // Where no buffer is free, the connection wakes the monitor when one is. Else the guest may
         // have sent more just before it was asked to ring.
         progress & Progress::more_if(!is_full && (has_more || device.has_frame(memory)))
