@@ -76,7 +76,6 @@ fuzz_target!(|bytes: &[u8]| {
             6 => {
                 let length = word(&mut input) as usize % 4096;
                 if let Some(net) = &mut devices.net {
-                    net.offer_segmentation(what & 8 == 0);
                     net.deliver(&ram, [0; HEADER], &[&vec![1; length]]);
                 }
             }

@@ -20,8 +20,6 @@ enum Step {
     Register(u64, u64, u64),
     /// Sets a device up as a driver does: slot, features that it takes, size of its queues.
     SetUp(u64, u64, u64),
-    /// The card behind the network card divides packets from now on, or does not.
-    Segmentation(bool),
     /// Writes a half word of its memory.
     Store(u64, u16),
     /// Makes a chain available: descriptor, address, length, flags, next.
@@ -40,7 +38,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (slot.clone(), 0..0x120_u64, any::<u32>()).prop_map(|(slot, at, value)| Step::Register(slot, at, value.into())),
         2 => (slot, any::<u64>(), prop_oneof![9 => Just(4), 1 => any::<u64>()])
             .prop_map(|(slot, features, size)| Step::SetUp(slot, features, size)),
-        1 => any::<bool>().prop_map(Step::Segmentation),
         2 => (0..SIZE / 2, any::<u16>()).prop_map(|(at, value)| Step::Store(BASE + at * 2, value)),
         8 => (0..4_u16, prop_oneof![9 => BASE..BASE + SIZE, 1 => any::<u64>()], prop_oneof![3 => 0..2000_u32, 1 => any::<u32>()],
             0..4_u16, prop_oneof![9 => 0..4_u16, 1 => any::<u16>()])
@@ -114,11 +111,6 @@ proptest! {
                     available = 0;
                     let (transport, _) = devices.at(registers(slot)).expect("it is there");
                     set_up(transport, features, &[PLACES; 2], size);
-                }
-                Step::Segmentation(is_offered) => {
-                    if let Some(net) = &mut devices.net {
-                        net.offer_segmentation(is_offered);
-                    }
                 }
                 Step::Store(address, value) => ram.store(address, value).expect("inside"),
                 Step::Offer(number, address, length, flags, next) => {
