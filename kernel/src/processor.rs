@@ -296,8 +296,8 @@ extern "C" fn culm_kernel_fault(syndrome: u64, pc: u64, address: u64) -> ! {
 fn panic(info: &core::panic::PanicInfo) -> ! {
     crate::arch::stop_others();
     match info.location() {
-        Some(place) => println!("culm: panic: {} ({}:{})", info.message(), place.file(), place.line()),
-        None => println!("culm: panic: {}", info.message()),
+        Some(place) => println!("\r\nculm: panic: {} ({}:{})", info.message(), place.file(), place.line()),
+        None => println!("\r\nculm: panic: {}", info.message()),
     }
     crate::arch::power_off()
 }

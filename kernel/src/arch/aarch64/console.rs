@@ -46,7 +46,7 @@ impl fmt::Write for Console {
     }
 }
 
-/// Prints a line.
+/// Prints a line. Begin it with `\r\n` if the system has run: somebody's line may not have ended.
 macro_rules! println {
     ($($argument:tt)*) => {{
         use core::fmt::Write;

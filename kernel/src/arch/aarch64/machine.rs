@@ -143,14 +143,14 @@ impl Hardware for CoreHardware {
         }
         let FaultReport { kind, syndrome, address, pc, .. } = fault;
         console::println!(
-            "culm: the driver of this console faulted and stays stopped: the log is not seen from here on \
+            "\r\nculm: the driver of this console faulted and stays stopped: the log is not seen from here on \
              (fault of kind {kind}, syndrome {syndrome:#x}, address {address:#x}, pc {pc:#x})"
         );
     }
 
     fn halt(&mut self, status: u64) -> ! {
         stop_others();
-        console::println!("culm: halt, status {status}");
+        console::println!("\r\nculm: halt, status {status}");
         psci::power_off()
     }
 }

@@ -39,7 +39,8 @@ fn send_frames(cpu: usize, random: &mut Random) {
     let count = random.below(MOST) + 1;
     for index in 0..count {
         let buffer = queue + BUFFERS + index * BUFFER;
-        let length = random.one_of(&[14, 60, 60 + random.below(1455), 1514, 1515, 3000]);
+        let any = 60 + random.below(1455);
+        let length = random.one_of(&[14, 60, any, 1514, 1515, 3000]);
         write_frame(buffer, random);
         offer(queue, index, &[(buffer, FRAME_HEADER + length, 0)]);
     }
