@@ -288,7 +288,7 @@ impl World {
     /// Understands a chain or table, as far as it can be.
     fn understand(&mut self, number: u16) -> Option<Taken> {
         let [descriptors, ..] = self.state.rings.get();
-        let (mut table, mut at) = (descriptors, u64::from(number));
+        let (mut table, mut at, mut is_indirect) = (descriptors, u64::from(number), false);
         let mut parts: Vec<(u64, u32, bool)> = Vec::new();
         loop {
             let bytes: [u8; 16] = self.own(table.wrapping_add(16 * at))?;
@@ -297,10 +297,11 @@ impl World {
             };
             let (address, length, flags, next) = (word(0..8), word(8..12) as u32, word(12..14) as u16, word(14..16));
             if flags & DESCRIPTOR_TABLE != 0 {
-                if table != descriptors {
+                // One that leads to another, or to itself: the device has written over it.
+                if is_indirect {
                     return None;
                 }
-                (table, at) = (address.wrapping_sub(OWN), 0);
+                (table, at, is_indirect) = (address.wrapping_sub(OWN), 0, true);
                 continue;
             }
             parts.push((address, length, flags & DESCRIPTOR_WRITE != 0));

@@ -35,6 +35,11 @@ const TABLE: usize = 64;
 /// In place of a request's type: the record is free.
 const NO_REQUEST: u64 = u64::MAX;
 
+/// In place of the type of a flush that is under way, and counted as failed. What makes it another
+/// value stands in the half that is reserved (§5.2.6): a device that does not reset may take the
+/// request, and is to find a flush.
+const COUNTED_FLUSH: u64 = TYPE_FLUSH as u64 | 1 << 63;
+
 /// A status that no device writes.
 const NO_STATUS: u64 = 0xff;
 
@@ -286,7 +291,7 @@ impl<T> Requests<T> {
             let is_under_way = owner.tag.is_some() && record[0].load(Relaxed) == TYPE_FLUSH.into();
             if is_under_way && record[4].load(Relaxed) as u8 != STATUS_OK {
                 self.count_failure();
-                record[0].store(NO_REQUEST, Relaxed);
+                record[0].store(COUNTED_FLUSH, Relaxed);
             }
         }
     }

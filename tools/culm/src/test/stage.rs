@@ -1,6 +1,7 @@
 //! The stages, and how one is run.
 
 use super::lint::{self, Strictness};
+use super::report;
 use super::tally::Tally;
 use crate::build::{Cargo, Profile, Toolchain};
 use crate::failure::Failure;
@@ -14,9 +15,6 @@ use std::time::{Duration, Instant};
 
 /// How often a line says that a long stage is still at work, where there is no terminal.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
-
-/// Lines of a failed program's output that are shown.
-const SHOWN_LINES: usize = 60;
 
 /// Programs to run one after the other.
 pub struct Stage {
@@ -324,9 +322,7 @@ impl Workshop {
             println!("{}", if found.is_empty() { "    nothing is found" } else { &found });
         }
         if !status.success() {
-            let text = std::fs::read_to_string(log).unwrap_or_default();
-            let lines: Vec<&str> = text.lines().collect();
-            println!("{}", lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n"));
+            println!("{}", report::of(&std::fs::read_to_string(log).unwrap_or_default()));
         }
         Ok(tally)
     }
@@ -377,7 +373,7 @@ impl Show {
             print!("\r\x1b[2K{} … {line}", self.title);
             // Progress that cannot be shown is no reason to stop.
             _ = std::io::stdout().flush();
-        } else if self.last.elapsed() > SIGN_OF_LIFE {
+        } else if report::is_failure(&line) || self.last.elapsed() > SIGN_OF_LIFE {
             self.last = Instant::now();
             println!("    {:>4} s  {line}", self.start.elapsed().as_secs());
         }

@@ -402,6 +402,23 @@ fn requests_wait_for_a_device_that_does_not_reset() {
     check(&mut world, 2);
 }
 
+/// A flush that was counted as failed, because a reset was tried, is still one: the device keeps it.
+#[test]
+fn a_device_that_does_not_reset_finds_a_flush_where_one_was() {
+    let mut world = World::new();
+    world.client.send(&Request::flush(), 7).expect("space");
+    world.run();
+    world.state.is_stuck.set(true);
+    world.state.set_used_index(QUEUE, 500);
+    world.turn();
+    let taken = world.take();
+    assert_eq!(taken.iter().map(|given| world.device.chain(given).kind).collect::<Vec<_>>(), [TYPE_FLUSH]);
+    world.state.is_stuck.set(false);
+    culm::testing::set_time(time::now() + Duration::from_secs(2));
+    world.run();
+    assert_eq!(world.completions(), [(7, Err(Error::Failed))]);
+}
+
 /// It has no requests any more, so they end; and there is no disk until it is of use again.
 #[test]
 fn a_device_that_resets_and_cannot_be_used_is_no_disk() {
