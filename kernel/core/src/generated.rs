@@ -50,10 +50,11 @@ impl GeneratedInterrupts {
         }
     }
 
-    /// Returns how a command finds the core that was left for it before.
+    /// Returns how a command finds the core. Leave the command before this is called.
     ///
-    /// An exchange, as all that the core does: either that finds the command, or this what the core
-    /// did.
+    /// This writes to the word, as the core does whenever it changes what it listens to: either the
+    /// core's write comes later and the core finds the command, or this one finds what the core
+    /// wrote.
     pub fn command(&self) -> Target {
         match self.0.fetch_or(0, Ordering::AcqRel) & (LISTENS | EXITED) {
             0 => Target::Knows,

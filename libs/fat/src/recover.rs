@@ -126,7 +126,8 @@ pub(crate) mod room {
 #[derive(Clone, Copy, Debug)]
 struct Chain {
     cluster: u32,
-    /// How many clusters it has at least, this one included; `None` if it ends where it ends.
+    /// How many clusters the file's size asks for from this one on; `None` for a folder or an empty
+    /// file, whose chain may have any length.
     left: Option<u32>,
 }
 

@@ -89,7 +89,8 @@ struct Cpu {
     held: u64,
     /// Those of them that were pending when it went on.
     pending: u64,
-    /// Those of them that were latched: pending there still, they were not taken.
+    /// Those of `held` that were latched until they were put there. One that is still pending when
+    /// the CPU leaves was not taken, and is latched again.
     offered: u64,
     /// Those that are no longer active, whatever its list registers say.
     ended: u64,

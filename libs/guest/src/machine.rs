@@ -88,9 +88,9 @@ impl Machine {
                 system_register(register, general, read, registers);
                 Outcome::Goes
             }
-            // An application must not stop its guest by what the guest cannot forbid it: debug
-            // registers, of which it would have to write another one that is not there. What it
-            // reads is what it had in its registers.
+            // An application must not be able to stop its guest. The guest could forbid it these
+            // accesses, as to debug registers, only by another register that is not there. What is
+            // read leaves the general register as it was.
             Exit::Coprocessor => {
                 registers.pass();
                 Outcome::Goes

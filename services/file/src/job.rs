@@ -228,8 +228,8 @@ impl Service {
 
     fn advance_locate(&mut self, step: u8, id: usize, answer: Result<Answer, culm_fat::Error>) -> Next {
         let transfer = self.transfers.get_mut(id);
-        // One that has failed meanwhile, or was sent because another job had its place found, ends
-        // with this job.
+        // One that has failed meanwhile, or was sent since another job has found its place, needs
+        // nothing more.
         let transfer = transfer.filter(|transfer| transfer.error.is_none() && transfer.next < transfer.end);
         let Some(transfer) = transfer else { return Next::Begun };
         let open = self.opens.get(transfer.open);

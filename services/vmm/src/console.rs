@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// What stands between lines on the status page.
 const BETWEEN: &str = " / ";
 
-/// Bytes of what is said there besides.
+/// Bytes of a report's fixed words on the status page.
 const SHOWN: usize = "guest  : ; last lines: ".len();
 
 /// Where the guest's bytes go, and come from where the description gives it the input.
@@ -30,7 +30,8 @@ pub struct Console {
     last_lines: LastLines,
     /// Why the guest has ended, if that is to be told.
     why: Option<&'static str>,
-    /// Whether it was told of this life of the guest's that it panics and does not reset itself.
+    /// Whether it was reported, in this life of the guest's, that it panics and does not reset
+    /// itself.
     is_told_to_stay: bool,
     /// The time of the last report that had lines.
     reported: Option<Instant>,

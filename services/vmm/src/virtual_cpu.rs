@@ -193,8 +193,8 @@ impl VirtualCpu {
         self.store(offset_of!(guest::VirtualCpu, entry), guest::entry::FORGET);
     }
 
-    /// Returns whether it has not forgotten yet. A command to stop that was under way can have it
-    /// exit before it does.
+    /// Returns whether it has yet to forget: a command to stop that was under way can make it exit
+    /// before the kernel gets to that.
     pub fn is_to_forget(&self) -> bool {
         self.load(offset_of!(guest::VirtualCpu, entry)) == guest::entry::FORGET
     }

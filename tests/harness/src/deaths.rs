@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// clients' work needs.
 const AT_ONCE: usize = 12;
 
-/// Whether everything is to be repeated as often as an issue asks for (`./culm test --soak`).
+/// Whether tests are to repeat everything a thousand times or for long (`./culm test --soak`).
 pub fn is_soak() -> bool {
     std::env::var_os("CULM_SOAK").is_some()
 }

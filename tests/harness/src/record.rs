@@ -59,7 +59,7 @@ pub fn cut(disk: &mut [u8], entries: &[(u64, Entry)], has_cache: bool, random: &
     let is_flush = |(_, entry): &(u64, Entry)| matches!(entry, Entry::Flush);
     let flushed = if has_cache { entries.iter().rposition(is_flush) } else { entries.len().checked_sub(1) };
     let flushed = flushed.unwrap_or(0);
-    // Of four blocks so many are written.
+    // Of four blocks that were not flushed, so many reach the disk on average.
     let share = random.below(5);
     for (index, (_, entry)) in entries.iter().enumerate() {
         let Entry::Write { at, bytes } = entry else { continue };

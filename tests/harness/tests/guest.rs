@@ -197,11 +197,11 @@ fn an_unmodified_linux_gives_its_shell_on_the_console() {
     for interrupt in ["arch_timer", "uart-pl011"] {
         terminal.expect(interrupt);
     }
-    // Ctrl-C ends what runs in the shell, and nothing else.
+    // Ctrl-C ends what runs in the shell, and nothing else. Linux does not always show it as `^C`: if
+    // the shell is quicker to switch the echo off, there is its new prompt alone.
     terminal.press("echo sleeps $((40 + 2)); sleep 1000000\r");
     terminal.expect("sleeps 42");
     terminal.press("\x03");
-    terminal.expect("^C");
     terminal.expect("/ # ");
     terminal.press("reboot -f\r");
     terminal.expect("the guest has reset itself");

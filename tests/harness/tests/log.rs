@@ -248,8 +248,10 @@ fn missing(kept: &str, console: &str) -> usize {
         .sum();
     let (kept, said) = (of_components(kept), of_components(console));
     let mut behind = said.iter();
-    let is_in_order = |line: &&str| behind.any(|other| other == line);
-    assert!(kept.iter().all(is_in_order), "a line is there twice, or in another order");
+    for (index, line) in kept.iter().enumerate() {
+        let around = &kept[index.saturating_sub(3)..kept.len().min(index + 4)];
+        assert!(behind.any(|other| other == line), "twice, or in another order: {line:?} of {around:#?}");
+    }
     let last = said.len() - behind.len();
     assert_eq!(kept.len() + missing, last, "each line is there or counted");
     missing

@@ -82,7 +82,7 @@ impl<R: Registers> Sdhci<R> {
         match (after, self.phase) {
             _ if !is_reset => self.start_over(now),
             (After::Busy(command, reply), Phase::Ready) => self.done(&command, reply, now),
-            // The next one is not sent before the card is free, so fails if it stays so.
+            // While the card is busy the next command cannot be sent, and fails by that.
             (After::Busy(command, reply), _) => self.initialised(&command, reply, now),
             (After::Fault(fault), Phase::Ready) => self.recover(fault, now),
             (After::Fault(fault), _) => self.initialise_after(fault, now),

@@ -1,8 +1,8 @@
 //! A controller before its first reset is done.
 //!
-//! It may still write to memory for a life of the driver before this one. So the queues to the
-//! virtualiser are not touched: those who see that the driver is new take it for the end of what
-//! the earlier life did, and use the memory for something else.
+//! Until then it may write to memory for an earlier life of the driver. So the queues to the
+//! virtualiser are not touched: who finds a new life of the driver there takes it that all requests
+//! of the earlier one have ended, and uses their memory for something else.
 
 use crate::data::DataPort;
 use crate::descriptors::Table;
@@ -34,8 +34,8 @@ pub struct Starting<R> {
 
 impl<R: Registers> Starting<R> {
     /// Begins to reset a controller in whatever state a previous life left it. `memory` is for its
-    /// table of descriptors; with `data`, the memory of requests' data, mapped, the driver moves
-    /// that itself (PIO), and the controller does by ADMA2 if it is empty.
+    /// table of descriptors. `data` is the memory of requests, as far as the driver has it mapped:
+    /// then the driver moves the data itself (PIO). If it is empty, the controller does (ADMA2).
     ///
     /// # Errors
     ///

@@ -154,7 +154,7 @@ impl<R: Registers> Sdhci<R> {
                 let clearing = if is_discard { Clearing::Discard } else { Clearing::Erase };
                 if number == 2 {
                     limit = card.status.erase_seconds.map_or(ERASE_LIMIT, |seconds| {
-                        // So many allocation units are at most in what one request clears.
+                        // One request clears 32 MiB at most: 32 units of allocation of 1 MiB.
                         Duration::from_secs(u64::from(seconds) * 32).clamp(ERASE_LIMIT, LONGEST_ERASURE)
                     });
                     work.patience = limit;

@@ -52,8 +52,8 @@ const MANY: u16 = 8;
 /// Frames for which a guest that is busy does not ring.
 const AHEAD: u16 = 15;
 
-/// The most buffers that one frame is spread over: one of 64 KiB over those of a page's half, which
-/// is the least that a driver gives.
+/// The most buffers that one frame is spread over: with buffers of half a page, twice what a frame
+/// of 64 KiB needs.
 const MAX_BUFFERS: u16 = 64;
 
 /// The card.
@@ -71,8 +71,9 @@ pub struct Net {
     incoming: [Chain; 2],
 }
 
-/// Room for frames that was too little. Who floods a guest that takes nothing has its buffers
-/// looked at once, and not for each frame.
+/// The room that was found when a frame did not fit. Until the guest gives more buffers, a frame
+/// that needs more than that is refused at once: so a flood for a guest that takes nothing has its
+/// buffers filled in vain once, and not for each frame.
 #[derive(Clone, Copy, Debug)]
 struct Shortage {
     /// The count of resets when there was too little room.

@@ -33,8 +33,8 @@ const FRAMES: usize = 256;
 /// interrupt.
 const PUT_OFF: Duration = Duration::from_millis(1);
 
-/// Received frames for which a guest that is busy is interrupted at once. For fewer it is when it
-/// waits, and after [`PUT_OFF`] at the latest.
+/// Received frames for which the monitor takes a turn at once while the guest is busy. Fewer are
+/// left until the guest waits, or for [`PUT_OFF`] at the longest.
 const MANY_RECEIVED: u32 = 16;
 
 /// The value of `segmentation` for many segments of TCP over IPv6 (VIRTIO 1.2 §5.1.6).
@@ -343,7 +343,8 @@ fn deliver(device: &mut Net, memory: &GuestMemory, mut header: PacketHeader, fra
         header.write(&mut bytes);
         return device.deliver(memory, bytes, frame);
     }
-    // Only what was to be divided lies in several pieces, and that is for who takes partial ones.
+    // Only a packet of many segments lies in several pieces, and a guest that takes those must take
+    // partial checksums too (VIRTIO 1.2 §5.1.3.1).
     let &[frame] = frame else { return Delivery::Refused };
     match checksum(frame, &header) {
         Some((at, sum)) => device.deliver(memory, bytes, &[&frame[..at], &sum, &frame[at + 2..]]),

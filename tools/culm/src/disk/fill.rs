@@ -44,8 +44,9 @@ pub fn fill(content: &Content, latest: u64, part: Section<'_>, progress: &mut dy
 }
 
 /// Returns all paths in the order in which they are made: each behind the folder that it is in, and
-/// short names before others. An other one gets a short name too, of which that of a file or folder
-/// that is made later must not be one: both would be the same to whoever opens it.
+/// short names before long ones. A long name gets a short one too, which the file system makes up
+/// from those that are free then: made first, it could take the name of a file or folder that comes
+/// later.
 fn in_order(content: &Content) -> Vec<&str> {
     let mut paths: Vec<&str> = content.folders.iter().chain(content.files.keys()).map(String::as_str).collect();
     paths.sort_by_key(|path| (path.matches('/').count(), !is_short(path.rsplit('/').next().unwrap_or(path))));

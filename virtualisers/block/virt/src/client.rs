@@ -175,8 +175,8 @@ impl Sharer {
         self.allowance.earn(1);
     }
 
-    /// Answers the request of [`Self::next`] without the driver, whose time would bound the work
-    /// that it causes: so it costs a step.
+    /// Answers the request of [`Self::next`] without the driver. It costs a step of work: no time
+    /// of the device's bounds how many such requests a client can send.
     pub fn answer_held(&mut self, result: Result<(), Error>) {
         if self.holds {
             self.end_held(result);

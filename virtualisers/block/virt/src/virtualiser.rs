@@ -84,7 +84,8 @@ pub struct Virtualiser<D = Client<Tag>> {
     is_flushing: bool,
     /// How many flushes have failed, modulo 2³².
     failed_flushes: u32,
-    /// Whether the one under way was lost in a restart of the driver, after it had failed.
+    /// Whether the driver may have failed the flush under way before a restart that has lost the
+    /// answer: then it counts as failed, whatever is answered now.
     is_flush_lost: bool,
     /// Failed flushes, for the next life.
     account: Account,
@@ -149,7 +150,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             table: (Region::new(table), table.dma / BLOCK as u64),
         };
         if virtualiser.account.is_untold() {
-            // Who was not told nobody knows any more.
+            // Nobody knows any more who was told: so each that may have written is.
             virtualiser.clients.iter_mut().for_each(|client| client.unflushed.lose());
         }
         virtualiser

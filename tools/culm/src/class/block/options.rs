@@ -54,7 +54,7 @@ pub struct ClientOptions {
     pub memory: u64,
     /// Entries of its queues.
     pub queue: u32,
-    /// Where the system file says how many, or else which part it has.
+    /// Where the system file has the key `queue`, or else where it says which part it has.
     pub queue_at: Range<usize>,
     /// Where the system file says which part it has.
     pub at: Range<usize>,

@@ -10,8 +10,8 @@ use culm_manifest::ConnectionKind;
 /// disk.
 const MAX_CLIENTS: usize = 63;
 
-/// Checks that each client is alone where it writes, unless those who are there say that they know,
-/// that who may write can, and that there are not too many.
+/// Checks that there are not too many clients, that who may write has a disk that can be written,
+/// and that nobody else has the files that a client writes, unless both say `shared = true`.
 pub fn check_clients(draft: &mut Draft<'_>, provider: DraftProvider) {
     let mut found = Vec::new();
     let clients: Vec<&Client> = draft.clients_of(provider).collect();
@@ -23,7 +23,8 @@ pub fn check_clients(draft: &mut Draft<'_>, provider: DraftProvider) {
     }
     let connections = &draft.domains[domain].manifest.connections;
     let is_disk = |client: &&Client| {
-        // The domain first: a slot of another one's manifest may not be in this one's.
+        // Compare the domain first: `connections` are those of its manifest, and another domain's
+        // slot may have no place among them.
         client.domain == domain
             && client.slot.is_some_and(|slot| connections[slot].kind == ConnectionKind::of::<BlockClient>())
     };

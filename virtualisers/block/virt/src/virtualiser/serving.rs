@@ -27,7 +27,8 @@ impl<D: Driver<Tag>> Virtualiser<D> {
         if self.next_placements.is_some() {
             return;
         }
-        // Each once past the others, those first whose turn comes next; then in turns.
+        // First each client may pass the others once, in the order of their turns from the present
+        // one on. Then they take turns.
         let mut passing = self.ready;
         loop {
             let passes = !passing.is_empty();
