@@ -138,10 +138,23 @@ impl RamFiles {
         Self { port, taken: Vec::new(), open: [const { None }; MAX_FILES], lives: 0, ..self }
     }
 
-    /// Puts another volume in, or none.
+    /// Puts another volume in, or none. No file is open any more.
     pub fn insert(&mut self, volume: Volume) {
         self.volume = volume;
+        self.open = [const { None }; MAX_FILES];
         self.port.set_volume(volume);
+    }
+
+    /// Takes the volume out. The requests that were taken fail; so many of them were carried out
+    /// all the same.
+    pub fn pull(&mut self, carried_out: usize) {
+        for (index, taken) in core::mem::take(&mut self.taken).into_iter().enumerate() {
+            if index < carried_out {
+                let _ = self.carry_out(&taken.request);
+            }
+            self.port.answer(&taken, Err(Error::Absent));
+        }
+        self.insert(Volume::ABSENT);
     }
 
     /// Begins a round and takes all requests that are there.

@@ -58,6 +58,9 @@ enum Job {
     /// There is none.
     Rest,
     Open,
+    /// It is open to be read, to find out whether its end is the piece ([`Keeper::is_in_doubt`]).
+    OpenToRead,
+    Read,
     Write,
     Commit,
     Rotate(Rotation),
@@ -105,6 +108,9 @@ pub struct Keeper {
     base: Option<u64>,
     /// Whether the file has the piece already.
     is_stored: bool,
+    /// Whether the file may have the piece although nobody said so: its medium was taken out
+    /// meanwhile, and it may be the same one that is there again.
+    is_in_doubt: bool,
     /// Whether the system's start is marked.
     is_marked: bool,
     /// When lines that wait must be written.
@@ -144,6 +150,7 @@ impl Keeper {
             piece: Vec::new(),
             base: None,
             is_stored: false,
+            is_in_doubt: false,
             is_marked: inherited.is_some(),
             due: None,
             wake: None,
@@ -181,9 +188,11 @@ impl Keeper {
             self.complete(result, now);
         }
         if self.client.changes() != self.changes {
-            // Forget the file's size and the pause after failures: this is another volume.
+            // Forget the file's size and the pause after failures: this is another volume, or the
+            // same one again.
             self.changes = self.client.changes();
             (self.base, self.trouble.until) = (None, None);
+            self.is_in_doubt = !self.piece.is_empty();
         }
         self.look(now);
         let is_there = self.client.volume().is_some_and(|volume| volume.is_present());
@@ -235,7 +244,9 @@ impl Keeper {
         }
         let asked = match self.job {
             Job::Rest => return,
-            Job::Open => self.client.open(&self.series.newest(), Mode::Append, ()).map(|file| self.file = Some(file)),
+            Job::Open => self.open(Mode::Append),
+            Job::OpenToRead => self.open(Mode::Read),
+            Job::Read => self.read(),
             Job::Write => self.write(),
             Job::Commit => self.file.map_or(Err(Error::Lost.into()), |file| self.client.commit(file, ())),
             Job::Rotate(rotation) => rotation.ask(&self.series, &mut self.client),
@@ -251,7 +262,7 @@ impl Keeper {
 
     fn choose(&mut self, now: Instant) -> Job {
         if self.file.is_none() {
-            return Job::Open;
+            return if self.is_in_doubt { Job::OpenToRead } else { Job::Open };
         }
         if self.piece.is_empty() && self.due.is_some_and(|due| due <= now) {
             self.take();
@@ -295,6 +306,16 @@ impl Keeper {
         self.piece.truncate(taken);
     }
 
+    fn open(&mut self, mode: Mode) -> Result<(), NotSent> {
+        self.client.open(&self.series.newest(), mode, ()).map(|file| self.file = Some(file))
+    }
+
+    /// Reads as many bytes of the file's end as the piece has.
+    fn read(&mut self) -> Result<(), NotSent> {
+        let file = self.file.ok_or(Error::Lost)?;
+        self.client.read(file, self.base.unwrap_or(0), PLACE, self.piece.len() as u32, ())
+    }
+
     /// Writes the piece behind the file's end.
     fn write(&mut self) -> Result<(), NotSent> {
         let file = self.file.ok_or(Error::Lost)?;
@@ -307,6 +328,19 @@ impl Keeper {
         let job = core::mem::replace(&mut self.job, Job::Rest);
         match (job, result) {
             (Job::Open, Ok(done)) => self.opened(done.info.map_or(0, |info| info.size)),
+            (Job::OpenToRead, Ok(done)) => {
+                // A file that is shorter does not have it: then nothing is read.
+                self.base = done.info.and_then(|info| info.size.checked_sub(self.piece.len() as u64));
+                self.job = if self.base.is_some() { Job::Read } else { self.is_not_in_doubt() };
+            }
+            (Job::Read, Ok(_)) => {
+                self.base = self.base.filter(|base| self.was_read(*base));
+                self.job = self.is_not_in_doubt();
+            }
+            (Job::OpenToRead, Err(Error::NotFound)) => {
+                self.file = None;
+                self.job = self.is_not_in_doubt();
+            }
             (Job::Write, Ok(_)) => self.job = Job::Commit,
             (Job::Commit, Ok(_)) => self.committed(),
             (Job::Rotate(rotation), result) => match rotation.answer(&mut self.series, result.map(|_| ())) {
@@ -325,12 +359,27 @@ impl Keeper {
             (Job::MakeRoom(1), Err(Error::NotFound)) => self.fail(Error::Full, now),
             (Job::MakeRoom(number), Err(Error::NotFound)) => self.job = Job::MakeRoom(number - 1),
             (Job::Rest, _) | (Job::MakeRoom(_), Ok(_)) => {}
-            (Job::Open, Err(error)) => {
+            (Job::Open | Job::OpenToRead, Err(error)) => {
                 self.file = None;
                 self.fail(error, now);
             }
             (_, Err(error)) => self.fail(error, now),
         }
+    }
+
+    /// Returns whether the piece was read at this place of the file.
+    fn was_read(&self, base: u64) -> bool {
+        let mut bytes = vec![0; self.piece.len()];
+        let offset = PLACE as usize * BLOCK + base as usize % BLOCK;
+        self.client.memory().read(offset, &mut bytes).is_ok() && bytes == self.piece
+    }
+
+    /// Takes it that the file's size, if it is known, says whether it has the piece. Returns the
+    /// job that comes next: to open it so that it can be written.
+    fn is_not_in_doubt(&mut self) -> Job {
+        self.is_in_doubt = false;
+        self.close();
+        Job::Open
     }
 
     /// The file is open, and has so many bytes.

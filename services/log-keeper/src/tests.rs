@@ -211,6 +211,30 @@ fn another_volume_is_written_to() {
     assert!(all.ends_with(&bench.kept()) && bench.kept().contains("line 1 "), "{}", bench.kept());
 }
 
+/// The card is pulled when it has the lines and nobody was told so, and put back.
+#[test]
+fn a_line_that_the_medium_has_already_is_not_written_again() {
+    for requests in 0..8 {
+        let mut bench = bench(1 << 20, 3);
+        bench.tell();
+        bench.settle();
+        bench.tell();
+        bench.keep();
+        bench.now += DELAY;
+        for _ in 0..requests {
+            bench.keep();
+            let _ = bench.files().round();
+        }
+        bench.keep();
+        bench.files().take();
+        bench.files().pull(1);
+        bench.settle();
+        bench.files().insert(Volume::new(2, false));
+        bench.settle();
+        assert_eq!(bench.kept(), bench.told, "after {requests} requests");
+    }
+}
+
 /// A bench whose keeper keeps up to three crash reports too, and the files that they are in.
 fn bench_with_crashes() -> (Bench, RamFiles) {
     let connection = connection(16, 32 * 1024, 2);
@@ -426,6 +450,10 @@ enum Event {
     Kill,
     KillFiles,
     Fail(Option<Error>),
+    /// The medium is taken out, with so many requests carried out whose answers are lost; or put
+    /// back: the same one, of which nobody can know that.
+    Pull(usize),
+    PutBack,
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -440,6 +468,8 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Kill),
         1 => Just(Event::KillFiles),
         1 => proptest::sample::select(failures.to_vec()).prop_map(Event::Fail),
+        2 => (0..2_usize).prop_map(Event::Pull),
+        2 => Just(Event::PutBack),
     ]
 }
 
@@ -451,6 +481,7 @@ proptest! {
     #[test]
     fn no_line_is_lost_or_doubled(events in proptest::collection::vec(event(), 1..600)) {
         let mut bench = bench(700, 99);
+        let mut medium = 1;
         for event in events {
             match event {
                 Event::Tell => drop(bench.tell()),
@@ -463,11 +494,17 @@ proptest! {
                 Event::Kill => bench.restart(),
                 Event::KillFiles => bench.restart_files(),
                 Event::Fail(error) => bench.files().failing = error,
+                Event::Pull(carried_out) => bench.files().pull(carried_out),
+                Event::PutBack => {
+                    medium += 1;
+                    bench.files().insert(Volume::new(medium, false));
+                }
             }
             let kept = bench.kept();
             prop_assert!(bench.told.starts_with(&kept), "told:\n{}\nkept:\n{kept}", bench.told);
         }
         bench.files().failing = None;
+        bench.files().insert(Volume::new(medium + 1, false));
         bench.settle();
         prop_assert_eq!(bench.kept(), bench.told);
     }
