@@ -35,12 +35,10 @@ impl Unflushed {
         Self { is_changed, ..Self::default() }
     }
 
-    /// Records that a write or clear is answered, and whether a flush has failed while it was under
-    /// way.
+    /// Records that a write or clear is answered.
     #[inline]
-    pub fn change(&mut self, is_lost: bool) {
+    pub fn change(&mut self) {
         self.is_changed = true;
-        self.is_lost |= is_lost;
     }
 
     /// Records that a flush is sent, whosever it is.
@@ -56,7 +54,8 @@ impl Unflushed {
         self.is_covered = false;
     }
 
-    /// Records that a flush has failed at a time that nobody knows.
+    /// Records that a flush has failed while a write was under way, or at a time that nobody knows.
+    #[cold]
     pub fn lose(&mut self) {
         self.is_lost |= self.is_changed || self.is_covered;
     }

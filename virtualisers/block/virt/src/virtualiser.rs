@@ -259,7 +259,10 @@ impl<D: Driver<Tag>> Virtualiser<D> {
         client.share.complete(cost);
         self.busy -= usize::from(client.share.is_idle());
         if operation.changes_blocks() {
-            client.unflushed.change(failed_flushes != self.failed_flushes);
+            client.unflushed.change();
+            if failed_flushes != self.failed_flushes {
+                client.unflushed.lose();
+            }
         }
         client.answer(token, result);
         self.active.insert(number);

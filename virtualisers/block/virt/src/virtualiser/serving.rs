@@ -20,6 +20,13 @@ enum Attempt {
     Blocked,
 }
 
+/// The requests that the driver was given in a round.
+#[derive(Default)]
+struct Sent {
+    requests: u64,
+    blocks: u64,
+}
+
 impl<D: Driver<Tag>> Virtualiser<D> {
     /// Sends requests to the driver, as many as may be under way.
     #[inline(always)]
@@ -27,6 +34,17 @@ impl<D: Driver<Tag>> Virtualiser<D> {
         if self.next_placements.is_some() {
             return;
         }
+        let mut sent = Sent::default();
+        self.take_turns(&mut sent);
+        if sent.requests > 0 {
+            counters::REQUESTS.behind(D::COUNTERS_BEFORE).add(sent.requests);
+            counters::BLOCKS.behind(D::COUNTERS_BEFORE).add(sent.blocks);
+        }
+    }
+
+    /// Lets the clients have their turns, until none can send anything more.
+    #[inline(always)]
+    fn take_turns(&mut self, sent: &mut Sent) {
         // First each client may pass the others once, in the order of their turns from the present
         // one on. Then they take turns.
         let mut passing = self.ready;
@@ -38,8 +56,9 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             } else if number != self.turn {
                 self.begin_turn(number);
             }
+            self.active.insert(number);
             loop {
-                match self.try_next(number, passes) {
+                match self.try_next(number, passes, sent) {
                     // It goes on while it can: the turn is still its own.
                     (Attempt::Done, true) if !passes => continue,
                     (Attempt::Blocked, _) if !passes => return,
@@ -56,8 +75,8 @@ impl<D: Driver<Tag>> Virtualiser<D> {
     /// whether it may have a further one. One that has none must notify of the next, also while
     /// another one's turn is blocked.
     #[inline(always)]
-    fn try_next(&mut self, number: usize, passes: bool) -> (Attempt, bool) {
-        let (attempt, has_more) = self.send(number, passes);
+    fn try_next(&mut self, number: usize, passes: bool, sent: &mut Sent) -> (Attempt, bool) {
+        let (attempt, has_more) = self.send(number, passes, sent);
         if !has_more {
             self.rest(number);
         }
@@ -103,8 +122,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
 
     /// Does what [`Self::try_next`] does, but leaves the client ready.
     #[inline(always)]
-    fn send(&mut self, number: usize, passes: bool) -> (Attempt, bool) {
-        self.active.insert(number);
+    fn send(&mut self, number: usize, passes: bool, sent: &mut Sent) -> (Attempt, bool) {
         let idle = self.clients.len() - self.busy;
         let Some(client) = self.clients.get_mut(number) else { return (Attempt::Nothing, false) };
         let next = client.next();
@@ -154,8 +172,8 @@ impl<D: Driver<Tag>> Virtualiser<D> {
             self.is_flushing = true;
             self.clients.iter_mut().for_each(|client| client.unflushed.cover());
         }
-        counters::REQUESTS.behind(D::COUNTERS_BEFORE).add(1);
-        counters::BLOCKS.behind(D::COUNTERS_BEFORE).add(blocks.into());
+        sent.requests += 1;
+        sent.blocks += u64::from(blocks);
         (Attempt::Done, has_more)
     }
 }
