@@ -45,8 +45,9 @@ const MONITOR: &str = "monitor";
 /// How the names of its counters of exits begin, one for each cause.
 const CAUSE: &str = "exits_";
 
-/// How the names of its counters of frames begin: those that were received, sent, lost or refused.
-const FRAMES: &str = "frames_";
+/// How the names of its counters begin that say what the guest did without an exit to the monitor:
+/// frames that were received, sent, lost or refused, doorbells, and waits of which it was told.
+const WITHOUT: [&str; 3] = ["frames_", "doorbells", "waits"];
 
 /// For Linux to say that its servers run, after the last mark.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -222,28 +223,35 @@ fn network(lab: &Lab, results: &mut Results, side: Side, subject: &mut Subject) 
     Ok(())
 }
 
-/// Measures, and shares the exits for each operation out among their causes. Those of which the
-/// monitor learns nothing are the kernel's: interrupts, and waits for one.
+/// Measures, and shares the exits for each operation out among their causes.
 fn by_cause(subject: &mut Subject, what: &str, measure: impl FnOnce(&mut Subject) -> Result<Sample>) -> Result<Sample> {
     let before = causes(subject)?;
     let mut sample = measure(subject)?;
     let after = causes(subject)?;
-    let (Some(before), Some(after)) = (before, after) else { return Ok(sample) };
+    if let (Some(before), Some(after)) = (before, after) {
+        share_out(&mut sample, what, &before, &after);
+    }
+    Ok(sample)
+}
+
+/// Shares the exits for each operation out among their causes. Those of which the monitor learns
+/// nothing are the kernel's: interrupts, waits for one, and doorbells. The monitor counts several
+/// doorbells as one if it finds them together.
+fn share_out(sample: &mut Sample, what: &str, before: &Exits, after: &Exits) {
     let exits = sample.figures.get(&format!("exits/{what}")).copied().unwrap_or(0.0);
     let all = (after.taken - before.taken).max(1.0);
     let mut known = 0.0;
-    for (cause, count) in after.counters {
+    for (counter, count) in &after.counters {
         // What was counted for each exit, since it was counted for longer than was measured.
-        let share = (count - before.counters.get(&cause).unwrap_or(&0.0)) / all;
-        if cause.starts_with(FRAMES) {
-            sample.set(&format!("{}/{what}", cause.replace('_', " ")), exits * share);
+        let share = (count - before.counters.get(counter).unwrap_or(&0.0)) / all;
+        if WITHOUT.iter().any(|name| counter.starts_with(name)) {
+            sample.set(&format!("{}/{what}", counter.replace('_', " ")), exits * share);
         }
-        let Some(name) = cause.strip_prefix(CAUSE) else { continue };
+        let Some(name) = counter.strip_prefix(CAUSE) else { continue };
         known += share;
         sample.set(&format!("exits for {}/{what}", name.replace('_', " ")), exits * share);
     }
     sample.set(&format!("exits for the kernel/{what}"), exits * (1.0 - known).max(0.0));
-    Ok(sample)
 }
 
 /// What is known of a guest's exits at a moment.
@@ -278,5 +286,32 @@ fn compare(results: &mut Results) {
         for unit in ["packets/s", "MiBs/s", "requests/s"] {
             results.compare(PEER, BENCH, row, unit, |culm, peer| ("throughput to peer", culm / peer));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exits_are_shared_out_among_what_the_monitor_has_counted() {
+        let exits = |taken, counts: [f64; 5]| {
+            let names = ["exits_net", "doorbells", "waits", "frames_sent", "received"].map(str::to_owned);
+            Exits { counters: names.into_iter().zip(counts).collect(), taken }
+        };
+        let mut sample = Sample::default();
+        // Counted for twice as long as was measured.
+        sample.set("exits/packet", 2.0);
+        let (before, after) = (exits(1000.0, [7.0; 5]), exits(1400.0, [107.0, 47.0, 27.0, 207.0, 99.0]));
+        share_out(&mut sample, "packet", &before, &after);
+        let expected = [
+            ("doorbells/packet", 0.2),
+            ("exits for net/packet", 0.5),
+            ("exits for the kernel/packet", 1.5),
+            ("exits/packet", 2.0),
+            ("frames sent/packet", 1.0),
+            ("waits/packet", 0.1),
+        ];
+        assert_eq!(sample.figures, expected.map(|(unit, figure)| (unit.to_owned(), figure)).into());
     }
 }
