@@ -305,13 +305,15 @@ impl Lab {
     }
 
     /// Builds and starts a system of Culm that has the peer's Linux for a guest, with `more` on its
-    /// command line, without waiting for it.
+    /// command line, without waiting for it. It has a virtual CPU for each core that `setup` asks
+    /// for, else one.
     pub fn start_guest(&self, more: &str, setup: &Setup) -> Result<(BootedMachine, Report)> {
         let (linux, variant) = (self.linux()?, Variant::NoKaslr);
         let kernel = linux.kernel(variant)?;
         site::write_beside(&self.root.join("build/bench-site-beside"))?;
         let command_line = format!("{} {more}", variant.command_line());
-        self.start_culm(&systems::guest("bench-guest", &kernel.path, &linux.initrd, &command_line), setup)
+        let cpus = setup.cores.unwrap_or(1);
+        self.start_culm(&systems::guest("bench-guest", cpus, &kernel.path, &linux.initrd, &command_line), setup)
     }
 
     /// Builds and starts a system of Culm with several small Linuxes, without waiting for them.

@@ -208,8 +208,10 @@ pub const GUEST_MEMORY: u32 = 256;
 pub const BESIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 3);
 
 /// A Linux as a guest, with the network card's address and the disk that it has when it is the
-/// peer. Its files are where the peer's are, so no file can name them.
-pub fn guest(name: &str, kernel: &Path, initrd: &Path, command_line: &str) -> System {
+/// peer, and this many virtual CPUs, from core 0 on, where everything else is. Its files are where
+/// the peer's are, so no file can name them.
+pub fn guest(name: &str, cpus: u32, kernel: &Path, initrd: &Path, command_line: &str) -> System {
+    let cores: Vec<u32> = (0..cpus).collect();
     let quoted = |path: &Path| format!("{:?}", path.display().to_string());
     let text = format!(
         "# Written by bench/harness/src/systems.rs.\nname = \"{name}\"\nboard = \"virt\"\n\n\
@@ -223,7 +225,7 @@ pub fn guest(name: &str, kernel: &Path, initrd: &Path, command_line: &str) -> Sy
          config = {{ address = \"{BESIDE}/24\", site = \"../bench-site-beside\" }}\n\
          net = \"nic1\"\n\n\
          [guest.linux]\nkernel = {}\ninitrd = {}\nmemory = \"{GUEST_MEMORY}MiB\"\npriority = 40\n\
-         command_line = {command_line:?}\n",
+         cores = {cores:?}\ncommand_line = {command_line:?}\n",
         crate::network::MAC,
         quoted(kernel),
         quoted(initrd),
@@ -352,9 +354,10 @@ mod tests {
         let client = DiskClient { writes: false, blocks: 8, depth: 2, beat: 5, part };
         let disk: toml::Table = toml::from_str(&disk_clients("z", None, &[client]).text.unwrap()).unwrap();
         assert_eq!(disk["pd"]["client0"]["disk"]["memory"].as_str(), Some("8KiB"));
-        let guest = guest("g", Path::new("/a/Image"), Path::new("/b.cpio"), "quiet culm.work");
+        let guest = guest("g", 2, Path::new("/a/Image"), Path::new("/b.cpio"), "quiet culm.work");
         let guest: toml::Table = toml::from_str(&guest.text.unwrap()).unwrap();
         assert_eq!(guest["guest"]["linux"]["initrd"].as_str(), Some("/b.cpio"));
+        assert_eq!(guest["guest"]["linux"]["cores"].as_array().unwrap().len(), 2);
         let guests = Guests { name: "p", count: 2, is_switched: true, last: "ask=198.18.0.2" };
         let pair: toml::Table = toml::from_str(&guests.text(Path::new("/a"), Path::new("/b"), "quiet")).unwrap();
         assert_eq!((guests.cores(), pair["pd"]["monitor1"]["core"].as_integer()), (2, Some(1)));
