@@ -92,6 +92,17 @@ impl World {
         self.ask(guest, &format!("{once} && {once} && {once} && echo is $((40 + 2)) there"), "is 42 there");
     }
 
+    /// A guest has both of its CPUs.
+    fn has_its_cpus(&mut self, guest: Guest) {
+        self.ask(guest, "echo has-$(nproc)-cpus", "has-2-cpus");
+    }
+
+    /// Linux's own checks have found nothing since the guest has begun.
+    fn has_no_complaints(&mut self, guest: Guest) {
+        let complaints = "echo $(dmesg | grep -c -E 'stall|lockup|unexpected')-complaints";
+        self.ask(guest, complaints, "0-complaints");
+    }
+
     fn status(&self) -> Status {
         Status::ask(&self.url("/_status.json"))
     }
@@ -189,6 +200,7 @@ fn two_linuxes_live_beside_the_web_server() {
 
 fn each_reaches_everybody(world: &mut World) {
     for guest in [ALPHA, BETA] {
+        world.has_its_cpus(guest);
         for address in [SERVER, HOST, ALPHA.address, BETA.address] {
             world.pings(guest, address);
         }
@@ -235,6 +247,7 @@ fn one_ends_and_the_others_go_on(world: &mut World) {
     // The server may not have ended when `killall` has: on another CPU, it is in its folder still.
     let unmount = "killall httpd; until umount /disk; do sleep 1; done; echo un$((40 + 2))mounted";
     world.ask(ALPHA, unmount, "un42mounted");
+    world.has_no_complaints(ALPHA);
     world.ask(ALPHA, "poweroff -f", "alpha_monitor: the guest has switched itself off");
     world.pings(BETA, SERVER);
     world.pings(BETA, HOST);
@@ -248,10 +261,13 @@ fn one_ends_and_the_others_go_on(world: &mut World) {
 fn one_begins_anew_under_load(world: &mut World) {
     let load = "(while :; do dd if=/dev/zero of=/disk/load bs=64k count=16 conv=fsync 2>/dev/null; done) & echo loads $((40 + 2))";
     world.ask(BETA, load, "loads 42");
+    world.has_no_complaints(BETA);
     world.ask(BETA, "sleep 2; reboot -f", "beta_monitor: the guest has reset itself");
     world.terminal.expect("beta:/ # ");
+    world.has_its_cpus(BETA);
     world.ask(BETA, "cat /disk/note", "of beta");
     world.pings(BETA, SERVER);
+    world.has_no_complaints(BETA);
     world.ask(BETA, "umount /disk && echo un$((40 + 2))mounted", "un42mounted");
     world.ask(BETA, "poweroff -f", "beta_monitor: the guest has switched itself off");
 }
