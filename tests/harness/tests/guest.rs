@@ -197,9 +197,10 @@ fn an_unmodified_linux_gives_its_shell_on_the_console() {
     for interrupt in ["arch_timer", "uart-pl011"] {
         terminal.expect(interrupt);
     }
-    // Ctrl-C ends what runs in the shell, and nothing else. Who says so is the program that is to end:
-    // were it the shell, the program might not be in the terminal's foreground yet. Linux does not
-    // always show `^C`: if the shell is quicker to switch the echo off, there is its new prompt alone.
+    // Ctrl-C ends what runs in the shell, and nothing else. Who says so is the program that is to
+    // end: were it the shell, the program might not be in the terminal's foreground yet. Linux does
+    // not always show `^C`: if the shell is quicker to switch the echo off, there is its new prompt
+    // alone.
     terminal.press("sh -c 'echo sleeps $((40 + 2)); exec sleep 1000000'\r");
     terminal.expect("sleeps 42");
     terminal.press("\x03");

@@ -2,8 +2,8 @@
 //! of the user's: those of its own components, and a check of all that is described there.
 //!
 //! A stage is a list of programs to run. What they print goes to a file; the terminal shows what is
-//! being done, and where it fails what the failed tests have said. All stages run, whatever the earlier ones
-//! found. The last line has the plain counts.
+//! being done, and where it fails what the failed tests have said. All stages run, whatever the
+//! earlier ones found. The last line has the plain counts.
 
 mod lint;
 mod report;

@@ -402,7 +402,8 @@ fn requests_wait_for_a_device_that_does_not_reset() {
     check(&mut world, 2);
 }
 
-/// A flush that was counted as failed, because a reset was tried, is still one: the device keeps it.
+/// A flush that was counted as failed, because a reset was tried, is still one: the device keeps
+/// it.
 #[test]
 fn a_device_that_does_not_reset_finds_a_flush_where_one_was() {
     let mut world = World::new();
