@@ -95,8 +95,9 @@ impl Serial {
     pub fn take_sent(&mut self) -> Option<u8> {
         let byte = self.sent.pop();
         // A real port interrupts as the level falls to half; to interrupt at each byte below that
-        // would be once too often for a guest that has cleared it.
-        if byte.is_some() && self.sent.count == CAPACITY / 2 || self.sent.count == 0 && byte.is_some() {
+        // would be once too often for a guest that has cleared it. An empty one interrupts too, or
+        // a guest that never filled half of it would not learn that its bytes are gone.
+        if byte.is_some() && [0, CAPACITY / 2].contains(&self.sent.count) {
             self.raw |= interrupt::TRANSMIT;
         }
         byte
