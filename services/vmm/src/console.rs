@@ -12,13 +12,13 @@ use culm_guest::serial::Serial;
 
 /// Time after a report in which another has no lines, so that a guest that panics again and again
 /// does not fill the log.
-const PAUSE: Duration = Duration::from_secs(10);
+const BETWEEN_REPORTS: Duration = Duration::from_secs(10);
 
 /// What stands between lines on the status page.
 const BETWEEN: &str = " / ";
 
 /// Bytes of a report's fixed words on the status page.
-const SHOWN: usize = "guest  : ; last lines: ".len();
+const FIXED_WORDS: usize = "guest  : ; last lines: ".len();
 
 /// Where the guest's bytes go, and come from where the description gives it the input.
 pub struct Console {
@@ -28,8 +28,8 @@ pub struct Console {
     /// The guest's name.
     guest: &'static str,
     last_lines: LastLines,
-    /// Why the guest has ended, if that is to be told.
-    why: Option<&'static str>,
+    /// The guest's end, in words, if that is to be told.
+    outcome: Option<&'static str>,
     /// Whether it was reported, in this life of the guest's, that it panics and does not reset
     /// itself.
     is_told_to_stay: bool,
@@ -55,7 +55,7 @@ impl Console {
             input: (client.rx.capacity > 0).then(|| queue::consumer(client.rx)),
             guest,
             last_lines: LastLines::default(),
-            why: None,
+            outcome: None,
             is_told_to_stay: false,
             reported: None,
         }
@@ -70,13 +70,13 @@ impl Console {
     /// Notes that the guest resets itself: if it has said that it panics, its last lines are told.
     pub fn guest_resets(&mut self) {
         if self.last_lines.panic().is_some() {
-            self.why = Some("resets itself");
+            self.outcome = Some("resets itself");
         }
     }
 
     /// Notes that the guest was stopped: its last lines are told.
     pub fn guest_is_stopped(&mut self) {
-        self.why = Some("is stopped");
+        self.outcome = Some("is stopped");
     }
 
     /// Carries what there is and what there is room for, and asks to be notified of more. What
@@ -84,38 +84,41 @@ impl Console {
     pub fn carry(&mut self, serial: &mut Serial) -> Carried {
         let mut carried = Carried::default();
         run_rounds(ROUNDS, || self.round(serial, &mut carried));
-        if self.last_lines.is_over() && self.why.is_none() {
+        if self.last_lines.is_over() && self.outcome.is_none() {
             // A guest that lives can say so again and again, and must not fill the log by that.
             match core::mem::replace(&mut self.is_told_to_stay, true) {
-                false => self.why = Some("stays as it is"),
+                false => self.outcome = Some("stays as it is"),
                 true => self.last_lines.forget(),
             }
         }
-        if let Some(why) = self.why.take() {
-            self.report(why);
+        if let Some(outcome) = self.outcome.take() {
+            self.report(outcome);
             self.last_lines.forget();
         }
         carried
     }
 
-    /// Tells why the guest has ended, and its last lines.
-    fn report(&mut self, why: &str) {
+    /// Tells how the guest has ended, and its last lines.
+    fn report(&mut self, outcome: &str) {
         let guest = self.guest;
         let panic = self.last_lines.panic().map(String::from_utf8_lossy);
         let panic = panic.as_deref().unwrap_or("no panic was told");
         let lines: Vec<_> = self.last_lines.lines().map(String::from_utf8_lossy).collect();
         // The page has room for a few, of which the last tell most.
-        let mut room = culm::trouble::LENGTH.saturating_sub(guest.len() + why.len() + panic.len() + SHOWN);
+        let mut room = culm::trouble::LENGTH.saturating_sub(guest.len() + outcome.len() + panic.len() + FIXED_WORDS);
         let mut first = lines.len();
         while first > 0
             && let Some(left) = room.checked_sub(lines[first - 1].len() + BETWEEN.len())
         {
             (first, room) = (first - 1, left);
         }
-        culm::trouble::show(format_args!("guest {guest} {why}: {panic}; last lines: {}", lines[first..].join(BETWEEN)));
-        culm::error!("guest {guest} {why}: {panic}");
+        culm::trouble::show(format_args!(
+            "guest {guest} {outcome}: {panic}; last lines: {}",
+            lines[first..].join(BETWEEN)
+        ));
+        culm::error!("guest {guest} {outcome}: {panic}");
         let now = time::now();
-        if self.reported.is_some_and(|before| now.since(before) < PAUSE) {
+        if self.reported.is_some_and(|before| now.since(before) < BETWEEN_REPORTS) {
             return;
         }
         self.reported = Some(now);
@@ -181,7 +184,7 @@ mod tests {
                 input: None,
                 guest: "linux",
                 last_lines: LastLines::default(),
-                why: None,
+                outcome: None,
                 is_told_to_stay: false,
                 reported: None,
             };

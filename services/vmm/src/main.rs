@@ -16,10 +16,10 @@ extern crate alloc;
 extern crate std;
 
 mod boot_files;
-mod causes;
 mod console;
 mod debugger;
 mod devices;
+mod exit_counters;
 mod last_lines;
 mod memory;
 mod pause;
@@ -141,7 +141,7 @@ impl Monitor {
         match self.state {
             State::Begins => {
                 // A guest asks for its devices as it begins: that waits until they are known.
-                if self.are_all_here() && self.backends.are_known() && self.may_begin() {
+                if self.stop_all() && self.backends.are_known() && self.may_begin() {
                     self.cpus.iter().for_each(VirtualCpu::forget);
                     self.state = State::Forgets;
                     self.forget();
@@ -150,7 +150,7 @@ impl Monitor {
             State::Forgets => self.forget(),
             State::Runs => self.resume(),
             State::Ended => {
-                self.are_all_here();
+                self.stop_all();
                 self.halt();
             }
         }
@@ -173,11 +173,10 @@ impl Monitor {
     }
 
     /// Resumes the virtual CPUs that are here and on. Gives the others the interrupts that there
-    /// are for them, and stops those that must leave, and all of them while the
-    /// guest is paused.
+    /// are for them, and stops those that must leave, and all of them while the guest is paused.
     fn resume(&mut self) {
         if self.pause.is_on() || self.is_held() {
-            self.are_all_here();
+            self.stop_all();
             return;
         }
         for (cpu, virtual_cpu) in self.cpus.iter_mut().enumerate() {
@@ -201,8 +200,8 @@ impl Monitor {
         }
     }
 
-    /// Returns whether no virtual CPU is in the guest. Those that are there are stopped.
-    fn are_all_here(&mut self) -> bool {
+    /// Stops all virtual CPUs. Returns whether all are here already: none is in the guest.
+    fn stop_all(&mut self) -> bool {
         self.cpus.iter_mut().for_each(VirtualCpu::stop);
         self.cpus.iter().all(VirtualCpu::is_here)
     }
@@ -242,7 +241,7 @@ impl Monitor {
     /// Deals with an exception that the guest took.
     fn exit(&mut self, cpu: usize, syndrome: u64, address: u64, page: u64) {
         let exit = Exit::decode(syndrome, address, page);
-        causes::counter(&exit).add(1);
+        exit_counters::counter(&exit).add(1);
         match self.machine.exit(cpu, exit, &self.cpus[cpu]) {
             Outcome::Goes | Outcome::CpuOff => {}
             Outcome::Waits => self.cpus[cpu].wait(),
@@ -298,7 +297,7 @@ impl Monitor {
         let Some(mut debugger) = self.debugger.take() else { return };
         run_rounds(ROUNDS, || {
             let progress = debugger.carry();
-            if progress.is_asleep() && debugger.holds() && self.is_shown() {
+            if progress.is_asleep() && debugger.holds() && self.show_all() {
                 debugger.work(&self.cpus, &self.machine, &self.memory);
                 return debugger.carry();
             }
@@ -307,20 +306,20 @@ impl Monitor {
         self.debugger = Some(debugger);
     }
 
-    /// Returns whether all virtual CPUs that are on stand still, and a debugger can see them. They
-    /// are stopped, and shown.
-    fn is_shown(&mut self) -> bool {
-        if !self.are_all_here() {
+    /// Stops all virtual CPUs, and shows a debugger those that are on. Returns whether all are
+    /// shown already.
+    fn show_all(&mut self) -> bool {
+        if !self.stop_all() {
             return false;
         }
-        let mut is_shown = true;
+        let mut are_shown = true;
         for (cpu, virtual_cpu) in self.cpus.iter_mut().enumerate() {
             if self.machine.power.is_on(cpu) && !virtual_cpu.is_shown() {
                 virtual_cpu.show(&self.machine.controller.offer(cpu));
-                is_shown = false;
+                are_shown = false;
             }
         }
-        is_shown
+        are_shown
     }
 
     /// Carries bytes between the guest's serial port and the console, and what its devices have.

@@ -11,7 +11,7 @@ use culm::queue::{self, Consumer};
 use culm::{Channel, Channels, ROUNDS, time};
 
 /// The letter that begins the pause, and ends it.
-const PAUSE: u8 = b'z';
+const PAUSE_KEY: u8 = b'z';
 
 /// The operator's commands, and what has come of them.
 pub struct Pause {
@@ -62,7 +62,7 @@ impl Pause {
 
 /// Follows one command, and says what has come of it.
 fn obey(letter: u8, is_on: &mut bool) {
-    if letter != PAUSE {
+    if letter != PAUSE_KEY {
         culm::info!("Ctrl-] and z pauses the guest, or ends the pause: it has no other command");
         return;
     }
