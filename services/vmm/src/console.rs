@@ -28,6 +28,8 @@ pub struct Console {
     /// The guest's name.
     guest: &'static str,
     last_lines: LastLines,
+    /// Whether the guest may have begun a line and not ended it.
+    is_within_line: bool,
     /// The guest's end, in words, if that is to be told.
     outcome: Option<&'static str>,
     /// Whether it was reported, in this life of the guest's, that it panics and does not reset
@@ -55,9 +57,24 @@ impl Console {
             input: (client.rx.capacity > 0).then(|| queue::consumer(client.rx)),
             guest,
             last_lines: LastLines::default(),
+            // Nobody knows where an earlier life of the monitor has left it.
+            is_within_line: culm::restarts() > 0,
             outcome: None,
             is_told_to_stay: false,
             reported: None,
+        }
+    }
+
+    /// Ends the line that the guest has begun, with which nobody goes on: a prompt of a guest that
+    /// is no more would be shown again below the lines of others. Call it before the guest's end is
+    /// told.
+    pub fn end_line(&mut self) {
+        if core::mem::take(&mut self.is_within_line) {
+            // If there is no room, the line stays as it is.
+            self.output.push_slice(b"\r\n");
+            if self.output.publish().is_asleep() {
+                self.channel.notify();
+            }
         }
     }
 
@@ -133,6 +150,7 @@ impl Console {
             // There is room, as just found.
             if self.output.push(byte).is_ok() {
                 self.last_lines.follow(byte);
+                self.is_within_line = byte != b'\n';
                 carried.sent += 1;
             }
         }
@@ -184,6 +202,7 @@ mod tests {
                 input: None,
                 guest: "linux",
                 last_lines: LastLines::default(),
+                is_within_line: false,
                 outcome: None,
                 is_told_to_stay: false,
                 reported: None,
@@ -201,6 +220,21 @@ mod tests {
             }
             testing::take_log()
         }
+    }
+
+    #[test]
+    fn a_line_that_the_guest_has_begun_ends_with_it_once() {
+        let mut world = World::new();
+        let mut ended = |said: &[u8]| {
+            world.says(said);
+            world.console.end_line();
+            world.console.end_line();
+            let bytes: Vec<u8> = core::iter::from_fn(|| world.line.pop()).collect();
+            let _ = world.line.release();
+            bytes
+        };
+        assert_eq!(ended(b"/ # "), b"\r\n");
+        assert_eq!(ended(b"reboot: Restarting system\r\n"), b"");
     }
 
     #[test]

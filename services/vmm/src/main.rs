@@ -93,7 +93,9 @@ impl Component for Monitor {
     type Connections = Connections;
 
     fn init(config: Config, connections: Connections) -> Self {
+        let mut console = Console::new(&connections.console, start::text(connections.guest.name));
         if culm::restarts() > 0 {
+            console.end_line();
             culm::error!("the monitor was restarted: its guest begins anew");
         }
         let cpus = start::list::<GuestCpu>(connections.guest.cpus);
@@ -104,7 +106,7 @@ impl Component for Monitor {
             halts: config.halts,
             begins_anew: config.begins_anew,
             boot_files: BootFiles::new(&connections.guest),
-            console: Console::new(&connections.console, start::text(connections.guest.name)),
+            console,
             machine: Machine::new(cpus.len(), devices),
             cpus,
             shared,
@@ -247,15 +249,18 @@ impl Monitor {
             Outcome::Waits => self.cpus[cpu].wait(),
             Outcome::Starts(start) => self.cpus[start.cpu].reset(start.entry, start.argument),
             Outcome::Off => {
+                self.console.end_line();
                 culm::info!("the guest has switched itself off");
                 self.end();
             }
             Outcome::Reset => {
+                self.console.end_line();
                 culm::info!("the guest has reset itself: it begins anew");
                 self.console.guest_resets();
                 self.state = State::Begins;
             }
             Outcome::Stuck => {
+                self.console.end_line();
                 culm::error!(
                     "the guest did what its machine has not: syndrome {syndrome:#x}, address {address:#x}, \
                      physical page {page:#x}, pc {:#x} of CPU {cpu}: it {}",

@@ -515,3 +515,16 @@ fn a_listener_that_takes_nothing_delays_nobody_and_is_told_what_is_missing() {
     bench.turn();
     assert_eq!(hear(&mut heard), "[ 1.0] info  a: more\n");
 }
+
+#[test]
+fn a_prompt_whose_line_was_ended_is_not_shown_again() {
+    let mut bench = bench::<1024>(&[true, false]);
+    bench.write(0, b"/ # ");
+    let mut all = bench.turn();
+    bench.now += Duration::from_millis(60);
+    bench.write(0, b"\r\n");
+    all += &bench.turn();
+    bench.write(1, b"the monitor was restarted: its guest begins anew\n");
+    all += &bench.turn();
+    assert!(!all.split("begins anew").nth(1).expect("it is told").contains("/ # "), "{all:?}");
+}
