@@ -348,7 +348,23 @@ impl Fake {
         }
     }
 
+    /// Checks that controller and card use the bus alike, as data needs.
+    ///
+    /// # Panics
+    ///
+    /// If the driver has told the controller another width or timing than the card.
+    fn check_bus(&self, index: u8) {
+        let control = Control::from_bits(self.word(0x28 / 4) as u8);
+        let Some(bus) = self.0.card.borrow().as_ref().map(FakeCard::bus) else { return };
+        assert_eq!(control.has(Control::FOUR_LINES), bus.has_four_lines, "CMD{index}: over four lines");
+        // A card is fast after the status that CMD6 sends. It sends it again if it was damaged.
+        if index != 6 {
+            assert_eq!(control.has(Control::HIGH_SPEED), bus.is_high_speed, "CMD{index}: at high speed");
+        }
+    }
+
     fn begin_transfer(&self, command: Command, flaw: Flaw) {
+        self.check_bus(command.get(Command::INDEX));
         let blocks = Blocks::from_bits(self.word(1));
         let is_read = command.has(Command::READ);
         let size = usize::from(blocks.get(Blocks::SIZE));

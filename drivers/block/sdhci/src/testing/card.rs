@@ -1,6 +1,7 @@
 //! The fake card: a memory card as SD Physical Layer 9.10 describes it.
 
 use culm_block::BLOCK;
+use culm_sd::Bus;
 use std::vec;
 use std::vec::Vec;
 
@@ -40,6 +41,8 @@ pub struct FakeCard {
     pub erased: u8,
     mode: Mode,
     is_application: bool,
+    /// The bus, as the host has told it to use it.
+    bus: Bus,
     /// Errors for the next status.
     errors: u32,
     /// Where data goes on.
@@ -72,6 +75,7 @@ impl FakeCard {
             erased: 0,
             mode: Mode::Idle,
             is_application: false,
+            bus: Bus::default(),
             errors: 0,
             at: 0,
             counted: None,
@@ -102,6 +106,11 @@ impl FakeCard {
     /// Returns whether the next command is one of the application's.
     pub fn is_application(&self) -> bool {
         self.is_application
+    }
+
+    /// Returns the bus that it was told to use: over so many lines (ACMD6), so fast (CMD6).
+    pub fn bus(&self) -> Bus {
+        self.bus
     }
 
     /// CMD23.
@@ -144,7 +153,7 @@ impl FakeCard {
         let mine = argument >> 16 == 0x4567;
         match (index, is_application, mode) {
             (0, ..) => {
-                self.mode = Mode::Idle;
+                (self.mode, self.bus) = (Mode::Idle, Bus::default());
                 (self.errors, self.counted, self.register, self.programming) = (0, None, None, 0);
                 None
             }
@@ -166,7 +175,10 @@ impl FakeCard {
                 Some(self.status(mode))
             }
             (16, _, Mode::Transfer) => Some(self.status(mode)),
-            (6, true, Mode::Transfer) => Some(self.status(mode)),
+            (6, true, Mode::Transfer) => {
+                self.bus.has_four_lines = argument & 0b11 == 0b10;
+                Some(self.status(mode))
+            }
             (13, true, Mode::Transfer) => {
                 let mut register = vec![0; 64];
                 register[24] = u8::from(self.discards) << 1;
@@ -174,6 +186,8 @@ impl FakeCard {
             }
             (51, true, Mode::Transfer) => self.send_register(self.scr.to_vec()),
             (6, false, Mode::Transfer) => {
+                // Bit 31 switches, to the access mode that bits 3 to 0 say (§4.3.10).
+                self.bus.is_high_speed |= argument >> 31 != 0 && argument & 0xf == 1;
                 let mut status = vec![0; 64];
                 (status[13], status[16]) = (0x03, 0x01);
                 self.send_register(status)
