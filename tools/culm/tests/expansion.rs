@@ -3,9 +3,10 @@
 //! the tool panic.
 
 use culm_abi::connection::net::LARGE_BUFFER;
+use culm_abi::memory::PAGE_SIZE;
 use culm_queue::lendable;
 use culm_tool::description::catalogue::Catalogue;
-use culm_tool::plan::{ConnectionData, DomainConnection, End, Memory, Plan, Purpose};
+use culm_tool::plan::{ConnectionData, DomainConnection, End, Memory, PhysicalRange, Plan, Purpose, RegionKind};
 use culm_tool::{expand, graph, show};
 use proptest::prelude::*;
 use std::fmt::Write as _;
@@ -104,6 +105,29 @@ fn check_domains(plan: &Plan) {
 
 /// Whether by this connection a domain does a virtualiser's work. A driver that does it too must
 /// see the payload.
+/// The registers of devices that a domain maps: where, and how many bytes.
+fn registers_of(plan: &Plan, domain: usize) -> Vec<(u64, u64)> {
+    let devices = plan.regions.iter().filter(|region| region.kind == RegionKind::Device);
+    let mapped = devices.filter(|region| region.mappings.iter().any(|mapping| mapping.domain == domain));
+    mapped.map(|region| (region.address.expect("registers are where they are"), region.size)).collect()
+}
+
+/// Who drives a device maps the pages of its registers, and of devices' registers nothing else.
+fn check_registers(plan: &Plan) {
+    for (id, domain) in plan.domains.iter().enumerate() {
+        let own = plan.devices.iter().filter(|device| device.driver == id);
+        let pages = own.map(|device| {
+            let PhysicalRange { address, size } = device.board.registers;
+            let first = address / PAGE_SIZE * PAGE_SIZE;
+            (first, (address + size).next_multiple_of(PAGE_SIZE) - first)
+        });
+        let (mut pages, mut mapped) = (pages.collect::<Vec<_>>(), registers_of(plan, id));
+        pages.sort_unstable();
+        mapped.sort_unstable();
+        assert_eq!(mapped, pages, "{}", domain.name);
+    }
+}
+
 fn is_virtualiser(connection: &DomainConnection) -> bool {
     matches!(connection.data, ConnectionData::NetRxVirtualiser(_) | ConnectionData::NetTxVirtualiser(_))
 }
@@ -191,6 +215,7 @@ fn check(plan: &Plan) {
     check_lending(plan);
     check_ends(plan);
     check_rings(plan);
+    check_registers(plan);
     check_domains(plan);
     check_payload(plan);
     toml::from_str::<toml::Table>(&show::expanded(plan)).expect("an expanded system is TOML");
@@ -203,6 +228,23 @@ fn the_recorded_systems_are_consistent() {
     for (_, file) in catalogue.systems() {
         check(&expand::expand(&catalogue, &file, None).expect("it is well"));
     }
+}
+
+/// The driver of a device behind a bus has the page of its registers, the bus's alone the space in
+/// which devices are configured: it could give one the memory of anybody.
+#[test]
+fn who_drives_a_device_behind_a_bus_maps_its_registers_alone() {
+    let root = Path::new("../..").canonicalize().expect("the tree is there");
+    let system = root.join("tests/systems/sd.toml");
+    let plan = expand::expand(&Catalogue::read(&root), &system, None).expect("it is well");
+    check(&plan);
+    let mut found: Vec<_> = (0..plan.domains.len())
+        .flat_map(|id| registers_of(&plan, id).into_iter().map(move |registers| (id, registers)))
+        .map(|(id, registers)| (plan.domains[id].name.as_str(), registers))
+        .collect();
+    found.sort_unstable();
+    let bus = ("pci0_driver", (0x40_1000_0000, 0x10_0000));
+    assert_eq!(found, [bus, ("sd0_driver", (0x1000_0000, 0x1000)), ("uart0_driver", (0x900_0000, 0x1000))]);
 }
 
 /// A client of the network card: core, priority, whether it has a copier though it is alone,
