@@ -3,7 +3,7 @@
 use crate::bytes::Crc;
 use crate::*;
 use proptest::prelude::*;
-use std::string::String;
+use std::string::{String, ToString as _};
 use std::vec;
 use std::vec::Vec;
 
@@ -226,6 +226,11 @@ fn partitions_that_cannot_be_are_refused() {
     assert_eq!(image.find("5"), bad(Problem::Reversed));
     assert_eq!(image.find("6"), bad(Problem::OutOfRange));
     assert_eq!(image.find("7"), bad(Problem::OutOfRange));
+    let message = |selector| image.find(selector).expect_err("it cannot be used").to_string();
+    assert_eq!(message("2"), "it overlaps partition 1");
+    assert_eq!(message("5"), "it ends before it begins");
+    assert_eq!(message("7"), "it lies outside the disk, or outside what its table allows");
+    assert_eq!(message("8"), "there is no such partition");
 }
 
 #[test]

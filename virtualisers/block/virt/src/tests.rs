@@ -9,7 +9,7 @@ use crate::Virtualiser;
 use crate::turns::WINDOW;
 use culm::Region;
 use culm::connection::{BlockClient, BlockVirtualiser, BlockVirtualiserClient};
-use culm::testing::{channels, memory, set_start_block, set_time, signalled};
+use culm::testing::{self, channels, memory, set_start_block, set_time, signalled};
 use culm::time::{self, Duration};
 use culm_abi::start::{MAGIC, Span, StartHeader};
 use culm_block::testing::{RamDisk, ring, segment};
@@ -63,10 +63,10 @@ impl World {
             clients: Span::default(),
             channel: 0,
         };
-        // A start block whose only content are the descriptions of partitions.
-        let texts: &[u8] = b"123456789";
+        // A start block whose only content are the texts of partitions and the clients' names.
+        let texts: Vec<u8> = (b'1'..=b'9').chain(b'A'..=b'}').collect();
         let header = size_of::<StartHeader>() as u32;
-        set_start_block(&start_block(texts));
+        set_start_block(&start_block(&texts));
         let shares: Vec<BlockVirtualiserClient> = (1..)
             .zip(shares)
             .map(|(number, (partition, first, blocks, read_only))| BlockVirtualiserClient {
@@ -79,7 +79,7 @@ impl World {
                     0 => Span::default(),
                     number => Span { offset: header + u32::from(*number) - 1, count: 1 },
                 },
-                name: Span::default(),
+                name: Span { offset: header + 8 + number as u32, count: 1 },
                 channel: number as u32,
                 read_only: u32::from(*read_only),
             })

@@ -271,6 +271,28 @@ fn parts_that_overlap_by_the_tables_choice_are_refused() {
     }
 }
 
+/// Tests what the log and the status page tell of a table with partitions that cannot be used, and
+/// of a range that overlaps one.
+#[test]
+fn who_has_no_disk_is_told_with_the_reason() {
+    testing::observe();
+    let _ = testing::take_log();
+    let shares = [(1, 0, 0, false), (2, 0, 0, false), (3, 0, 0, false), (0, 310, 20, false), (4, 0, 0, false)];
+    let mut world = World::new(&shares, Disk::new(400, 7));
+    partition(&mut world.disk, &[(100, 100), (199, 50), (390, 20), (300, 50)]);
+    world.run();
+    let reasons = [
+        "A has no disk: it overlaps partition 2",
+        "B has no disk: it overlaps partition 1",
+        "C has no disk: it lies outside the disk, or outside what its table allows",
+        "E has no disk: its part overlaps that of D",
+    ];
+    let log = testing::take_log();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("has no disk")).collect();
+    assert!(lines.iter().zip(reasons).all(|(line, reason)| line.ends_with(reason)), "{log}");
+    assert_eq!((lines.len(), testing::trouble()), (reasons.len(), reasons.join("; ")));
+}
+
 /// Tests that a write of a dead client that the driver has not seen is not done: it would be done
 /// with the memory of the next life.
 #[test]
