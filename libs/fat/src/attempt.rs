@@ -347,7 +347,7 @@ impl Mounted {
         stages.disappearing(self.session.get_mut(), at, false);
         self.check_complete()?;
         self.known.clear();
-        self.files.has_disappeared(at);
+        self.files.forget_entry(at);
         self.give_up(first);
         Ok(Outcome::then(stages, Phase::Last))
     }
@@ -420,7 +420,7 @@ impl Mounted {
         };
         self.check_complete()?;
         self.known.clear();
-        self.files.has_disappeared(disappeared);
+        self.files.forget_entry(disappeared);
         self.give_up(replaced);
         Ok(Outcome::then(stages, Phase::Last))
     }

@@ -364,7 +364,7 @@ impl Files {
     }
 
     /// Lets nobody take the place of an entry that has disappeared: another file's may come there.
-    pub(crate) fn has_disappeared(&mut self, entry: u64) {
+    pub(crate) fn forget_entry(&mut self, entry: u64) {
         for file in self.slots.iter_mut().filter_map(|slot| slot.1.as_mut()) {
             file.replaced = file.replaced.filter(|replaced| *replaced != entry);
         }

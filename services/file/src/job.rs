@@ -56,8 +56,10 @@ pub struct Job {
     file: Option<FileId>,
     /// Bytes of that file; of a commit those to publish, of a write those to reserve space for.
     size: u64,
-    /// The most items to list; or the number of an open file that is to be closed.
-    most: usize,
+    /// What a client has asked to close.
+    closing: Option<OpenId>,
+    /// Why a close fails, while the file is still open on the volume.
+    close_error: Option<Error>,
     /// Why the job fails, while it still has something to do.
     error: Option<Error>,
     /// The block that it waits for, and whether that was sent for.
@@ -86,7 +88,8 @@ impl Job {
             info: Info::default(),
             file: None,
             size: 0,
-            most: 0,
+            closing: None,
+            close_error: None,
             error: None,
             tail: None,
         }
@@ -144,7 +147,7 @@ impl Service {
                 }
             }
             (Work::Locate(transfer), _) => {
-                self.transfers.is_told(transfer);
+                self.transfers.place_was_told(transfer);
                 self.end_transfer(transfer);
             }
             (Work::Root { client, .. }, Some(Err(error))) if error != Error::Exists => {
@@ -185,7 +188,7 @@ impl Service {
                 Next::Begun
             }
             (2, Ok(Answer::Recovered(found))) if !found.is_whole => {
-                self.cannot_recover();
+                self.give_recovery_up();
                 Next::Begun
             }
             (_, answer) => {
@@ -284,7 +287,7 @@ impl Service {
             }
             (1 | 2, answer) => {
                 // The file is closed even if its last bytes could not be published.
-                job.info.mark = answer.err().map_or(0, |error| of_volume(error) as u64 + 1);
+                job.close_error = answer.err().map(of_volume);
                 job.step = 2;
                 let client = job.client.and_then(|number| self.clients.get_mut(number));
                 let open = self.opens.remove(id);
@@ -298,11 +301,8 @@ impl Service {
             }
             (_, answer) => {
                 self.closed();
-                let earlier = job.info.mark.checked_sub(1).and_then(|error| Error::ALL.get(error as usize).copied());
-                if let Some(error) = earlier.or(answer.err().map(of_volume)) {
-                    return Err(error);
-                }
-                Ok(Next::Done(Done::NOTHING))
+                let error = job.close_error.or(answer.err().map(of_volume));
+                error.map_or(Ok(Next::Done(Done::NOTHING)), Err)
             }
         }
     }
@@ -330,9 +330,10 @@ impl Service {
                 if job.step == 0 {
                     let client = self.clients.get_mut(number).ok_or(Error::Invalid)?;
                     let open = client.files.get_mut(usize::from(request.file)).and_then(Option::take);
-                    job.most = open.ok_or(Error::Invalid)?;
+                    job.closing = Some(open.ok_or(Error::Invalid)?);
                 }
-                self.advance_close(job, job.most, answer)
+                let open = job.closing.ok_or(Error::Invalid)?;
+                self.advance_close(job, open, answer)
             }
             Operation::Write => self.advance_write(job, number, taken, answer),
             Operation::Commit => self.advance_commit(job, number, &request, answer),
@@ -391,8 +392,8 @@ impl Service {
         let list = |most| Fat::List { path: path.clone(), from: request.position, most };
         match (job.step, answer.map_err(of_volume)?) {
             (0, _) => {
-                job.most = ((request.length / LEAST_ITEM) as usize).clamp(1, MOST_ITEMS);
-                Ok(Next::Operation(list(job.most)))
+                let most = ((request.length / LEAST_ITEM) as usize).clamp(1, MOST_ITEMS);
+                Ok(Next::Operation(list(most)))
             }
             (step, Answer::Listed { entries, next }) => {
                 let mut found = List::new(request.length);

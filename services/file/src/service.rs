@@ -185,7 +185,7 @@ impl Service {
             Tag::Flush { .. } => {}
             Tag::Tail { epoch, slot } => {
                 if epoch == self.epoch {
-                    self.has_tail(slot, result);
+                    self.take_tail(slot, result);
                 }
                 self.slots.give(slot);
             }
@@ -271,7 +271,7 @@ impl Service {
         for item in core::mem::take(&mut client.items) {
             match item {
                 Item::Request(taken) => client.port.answer(&taken, Err(error)),
-                Item::Locate(transfer) => self.transfers.is_told(transfer),
+                Item::Locate(transfer) => self.transfers.place_was_told(transfer),
                 Item::Close(open) => client.items.push_back(Item::Close(open)),
             }
         }

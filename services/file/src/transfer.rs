@@ -23,8 +23,8 @@ pub struct Transfer {
     pub outstanding: u32,
     /// Why it has failed.
     pub error: Option<Error>,
-    /// Whether it was asked where the next byte lies.
-    pub is_located: bool,
+    /// Whether the volume was asked where the next byte lies, which is not known since.
+    pub was_asked: bool,
     /// Whether that waits for the volume, or is under way there. Until it has come back, the
     /// transfer keeps its number.
     pub is_asking: bool,
@@ -66,7 +66,7 @@ impl Transfers {
     }
 
     /// Takes it that one does not wait to be told where its next byte lies any more.
-    pub fn is_told(&mut self, number: usize) {
+    pub fn place_was_told(&mut self, number: usize) {
         if let Some(transfer) = self.get_mut(number) {
             transfer.is_asking = false;
         }

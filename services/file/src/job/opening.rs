@@ -144,12 +144,12 @@ impl Service {
         *is_sent = true;
         if request.is_none_or(|request| self.disk.send(&request, tag).is_err()) {
             self.slots.give(slot);
-            self.has_tail(slot, Err(culm_block::Error::Failed));
+            self.take_tail(slot, Err(culm_block::Error::Failed));
         }
     }
 
     /// Ends a job that has waited for the last granule of its file, which is in a slot.
-    pub(crate) fn has_tail(&mut self, slot: u16, result: Result<(), culm_block::Error>) {
+    pub(crate) fn take_tail(&mut self, slot: u16, result: Result<(), culm_block::Error>) {
         let Some(mut job) = self.job.take() else { return };
         let (Some(number), Work::Request(taken)) = (job.client, job.work) else { return };
         job.tail = None;

@@ -43,7 +43,7 @@ impl Service {
             end,
             outstanding: 0,
             error: None,
-            is_located: false,
+            was_asked: false,
             is_asking: false,
         });
         Ok(())
@@ -86,7 +86,7 @@ impl Service {
             end,
             outstanding: 0,
             error: None,
-            is_located: false,
+            was_asked: false,
             is_asking: false,
         });
         Ok(())
@@ -109,7 +109,7 @@ impl Service {
     #[inline]
     pub(super) fn send(&mut self) -> bool {
         let count = self.clients.len();
-        let mut is_located = false;
+        let mut somebody_asks = false;
         loop {
             let mut has_sent = false;
             for number in (self.sender..count).chain(0..self.sender) {
@@ -118,7 +118,7 @@ impl Service {
                 }
                 match self.send_piece(number) {
                     Sent::Some => has_sent = true,
-                    Sent::Unknown => (has_sent, is_located) = (true, true),
+                    Sent::Unknown => (has_sent, somebody_asks) = (true, true),
                     Sent::None => {}
                 }
             }
@@ -128,7 +128,7 @@ impl Service {
             self.sender = (self.sender + 1) % count;
         }
         // A job that is under way goes on when the disk answers.
-        is_located && self.job.is_none()
+        somebody_asks && self.job.is_none()
     }
 
     /// Sends a request for the first of a client's transfers.
@@ -149,7 +149,7 @@ impl Service {
             if transfer.is_asking {
                 return Sent::None;
             }
-            if transfer.is_located || file.is_none() {
+            if transfer.was_asked || file.is_none() {
                 client.sending.pop_front();
                 transfer.error = Some(Error::Damaged);
                 self.end_transfer(id);
@@ -160,11 +160,11 @@ impl Service {
             if !transfer.is_write {
                 client.sending.pop_front();
             }
-            (transfer.is_located, transfer.is_asking) = (true, true);
+            (transfer.was_asked, transfer.is_asking) = (true, true);
             client.items.push_front(Item::Locate(id));
             return Sent::Unknown;
         };
-        transfer.is_located = false;
+        transfer.was_asked = false;
         let run = place.bytes.min(transfer.end - transfer.next);
         let granule = u64::from(self.granule) * BLOCK as u64;
         let block = place.block - place.block % u64::from(self.granule);

@@ -100,8 +100,9 @@ impl Service {
         ));
     }
 
-    /// Takes it that recovery has found what it cannot repair, or more than it has memory for.
-    pub(crate) fn cannot_recover(&mut self) {
+    /// Leaves the volume as it is, to be read only: recovery has found what it cannot repair, or
+    /// more than it has memory for.
+    pub(crate) fn give_recovery_up(&mut self) {
         self.only_read(format_args!(
             "the volume was not at rest and has more damage than a power cut leaves, or is too large to look \
              for it here: it is only read; check and repair it on another machine (`fsck.fat`)"
@@ -176,7 +177,7 @@ impl Service {
         self.own.clear();
         match self.job.take().map(|job| (job.client, job.work)) {
             Some((Some(client), Work::Request(taken))) => self.answer(client, &taken, Err(error)),
-            Some((_, Work::Locate(transfer))) => self.transfers.is_told(transfer),
+            Some((_, Work::Locate(transfer))) => self.transfers.place_was_told(transfer),
             _ => {}
         }
         for number in 0..self.clients.len() {
