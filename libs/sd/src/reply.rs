@@ -11,16 +11,8 @@ pub(crate) const HIGH_CAPACITY: u32 = 1 << 30;
 pub struct State(u8);
 
 impl State {
-    /// Idle.
-    pub const IDLE: Self = Self(0);
-    /// Stand-by: not selected.
-    pub const STAND_BY: Self = Self(3);
     /// Selected, and without data under way.
     pub const TRANSFER: Self = Self(4);
-    /// Sending data.
-    pub const SENDING: Self = Self(5);
-    /// Receiving data.
-    pub const RECEIVING: Self = Self(6);
     /// Writing to its flash memory.
     pub const PROGRAMMING: Self = Self(7);
 }

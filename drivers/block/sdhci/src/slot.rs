@@ -169,7 +169,7 @@ impl<R: Registers> Sdhci<R> {
         }
         self.phase = if is_first { Phase::Wait { until: now + POWER_UP, is_first } } else { Phase::Init };
         if !is_first {
-            self.trouble.is_over(Cause::Clock);
+            self.trouble.take_back_if(Cause::Clock);
             self.proceed(Outcome::Done, now);
         }
         Turn::Again

@@ -88,7 +88,7 @@ impl Trouble {
     /// it still is.
     pub fn reset_ended(&mut self) {
         self.late = 0;
-        self.is_over(Cause::Reset);
+        self.take_back_if(Cause::Reset);
     }
 
     /// Says what is wrong, unless that was told last.
@@ -99,7 +99,7 @@ impl Trouble {
     }
 
     /// Takes back what was told, if it was this.
-    pub fn is_over(&mut self, cause: Cause) {
+    pub fn take_back_if(&mut self, cause: Cause) {
         if self.told == Some(cause) {
             self.take_back();
         }

@@ -34,9 +34,9 @@ impl Account {
         (self.word.load(Relaxed) & COUNT) as u8
     }
 
-    /// Returns whether a driver that says this count has failed nothing but what is recorded. One
-    /// that does not count says 0. The first count of all is taken as it is.
-    pub fn knows(&self, failures: u8) -> bool {
+    /// Compares what is recorded with a driver's count of failures: returns whether it has failed
+    /// nothing else. One that does not count says 0. The first count of all is recorded.
+    pub fn compare(&self, failures: u8) -> bool {
         if self.count() == 0 && !self.is_untold() {
             self.word.store(failures.into(), Relaxed);
         }

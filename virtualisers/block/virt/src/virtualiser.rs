@@ -216,7 +216,7 @@ impl<D: Driver<Tag>> Virtualiser<D> {
     fn count_failures(&mut self) {
         self.shown = self.driver.shown();
         let Some(failures) = self.driver.disk().map(|disk| disk.failures) else { return };
-        if self.account.knows(failures) {
+        if self.account.compare(failures) {
             return;
         }
         self.account.record(failures);
