@@ -57,6 +57,11 @@ impl Taken {
         self.0.get(self.at(cluster)).is_some_and(|(first, _)| *first <= cluster)
     }
 
+    /// Returns how many clusters are promised.
+    pub(crate) fn clusters(&self) -> u32 {
+        self.0.iter().map(|(first, end)| end - first).sum()
+    }
+
     /// Returns how many ranges there are.
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {

@@ -1,7 +1,6 @@
 //! Publishing a file: space for it, links between its clusters, and the entry that names it.
 
 use crate::MAX_FILE;
-use crate::attempt::MOST_TABLE_UNITS;
 use crate::error::Error;
 use crate::file::FileId;
 use crate::folder::{self, Folder};
@@ -23,16 +22,18 @@ impl Mounted {
         if size > MAX_FILE {
             return Err(Error::TooLarge.into());
         }
-        let Session { pages, geometry, .. } = self.session.get_mut();
+        let Session { pages, geometry, taken, .. } = self.session.get_mut();
         file.learn(u32::MAX, pages, geometry)?;
         let clusters = size.div_ceil(geometry.cluster.into()) as u32;
         let missing = clusters.saturating_sub(file.clusters());
-        if self.free.is_some_and(|free| missing > free) {
-            // The count may stem from the medium, where another system may have left a wrong one:
-            // count the table once before refusing.
-            if self.is_counted || missing > self.count_clusters()? {
-                return Err(Error::Full.into());
-            }
+        // Clusters that an operation has linked before it failed are promised and not free: search
+        // then.
+        let promised = if self.is_doubtful { 0 } else { taken.clusters() };
+        let is_there = |free: u32| missing <= free.saturating_sub(promised);
+        // Count the table once before refusing: another system may have left a wrong count on the
+        // medium, or there is none. Without a count each refusal would cost a search of the table.
+        if missing > 0 && !self.free.is_some_and(is_there) && (self.is_counted || !is_there(self.count_clusters()?)) {
+            return Err(Error::Full.into());
         }
         let file = self.files.get_mut(id)?;
         let Session { pages, geometry, search, taken, .. } = self.session.get_mut();
@@ -98,7 +99,7 @@ impl Mounted {
         let session = self.session.get_mut();
         let clusters = size.div_ceil(session.geometry.cluster.into()) as u32;
         let mut index = from;
-        while index < clusters && session.pages.changed() < MOST_TABLE_UNITS {
+        while index < clusters && !session.pages.has_changed_most() {
             let Some(cluster) = file.fresh_cluster(index) else { return Err(Error::BadFile.into()) };
             let following = if index + 1 < clusters { file.fresh_cluster(index + 1) } else { Some(END) };
             let value = following.ok_or(Error::BadFile)?;

@@ -113,6 +113,41 @@ fn free(volume: &mut Volume, disk: &mut Disk) -> u64 {
     }
 }
 
+/// Tests that nobody has the table read again and again by asking for what others were promised.
+#[test]
+fn space_that_is_promised_is_refused_without_a_look_at_the_table() {
+    for is_counted in [true, false] {
+        let mut disk = Disk::large();
+        if !is_counted {
+            set_links(&mut disk, [], END);
+        }
+        // The table has 540 blocks, the cache 256.
+        let mut volume = Volume::new(Options { blocks: 34 << 11, granule: 0, cache_blocks: 256, read_only: false });
+        run(&mut volume, &mut disk, Operation::Mount).unwrap();
+        let open = |volume: &mut Volume, disk: &mut Disk, path: &str| {
+            opened(volume, disk, Operation::Create { path: path.into() }).unwrap().0
+        };
+        let (file, other) = (open(&mut volume, &mut disk, "a"), open(&mut volume, &mut disk, "b"));
+        let size = 18 << 20;
+        run(&mut volume, &mut disk, Operation::Reserve { file, size }).unwrap();
+        // What is free may have to be counted once.
+        assert_eq!(run(&mut volume, &mut disk, Operation::Reserve { file: other, size }), Err(Error::Full));
+        let third = open(&mut volume, &mut disk, "c");
+        let before = disk.reads;
+        for file in [other, other, third] {
+            assert_eq!(run(&mut volume, &mut disk, Operation::Reserve { file, size }), Err(Error::Full));
+            assert_eq!(disk.reads, before, "counted when it was mounted: {is_counted}");
+        }
+        let space = free(&mut volume, &mut disk);
+        assert_eq!(space, free(&mut mounted(&mut disk), &mut disk));
+        // All that is left can be had, and all of it once the other one is closed.
+        let left = space - size;
+        run(&mut volume, &mut disk, Operation::Reserve { file: other, size: left }).unwrap();
+        run(&mut volume, &mut disk, Operation::Close { file }).unwrap();
+        run(&mut volume, &mut disk, Operation::Reserve { file: other, size: space }).unwrap();
+    }
+}
+
 /// Blocks that were written since the record was cleared.
 fn written(disk: &Disk) -> usize {
     let bytes = |event: &Event| if let Event::Write { bytes, .. } = event { bytes.len() } else { 0 };
