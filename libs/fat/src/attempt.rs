@@ -13,9 +13,6 @@ use crate::table::{self, Link};
 use crate::volume::{Mounted, Outcome, Phase};
 use core::cell::RefCell;
 
-/// The most units of the table that one part of an operation changes.
-pub(crate) const MOST_TABLE_UNITS: usize = 64;
-
 /// The most clusters that one part looks at to give them free.
 const MOST_FREED: u32 = 8192;
 
@@ -275,7 +272,7 @@ impl Mounted {
         let session = self.session.get_mut();
         let mut left = true;
         let mut looked = 0;
-        while looked < MOST_FREED && session.pages.changed() < MOST_TABLE_UNITS {
+        while looked < MOST_FREED && !session.pages.has_changed_most() {
             let following = table::get(&mut session.pages, &session.geometry, next)?;
             if matches!(following, Link::Next(_) | Link::End) {
                 table::set(&mut session.pages, &session.geometry, next, 0)?;

@@ -169,6 +169,11 @@ impl Geometry {
         (self.active.is_none() && self.tables == 2).then(|| self.table(1))
     }
 
+    /// Returns where the table and its copy begin.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = u64> {
+        [Some(self.first_table()), self.second_table()].into_iter().flatten()
+    }
+
     /// Returns the bytes of a table's entry.
     pub(crate) fn entry_bytes(&self) -> u64 {
         if self.is_fat32 { 4 } else { 2 }

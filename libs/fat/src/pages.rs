@@ -9,8 +9,14 @@ use alloc::vec::Vec;
 
 /// The most units that are read at once.
 const MOST_READ: u32 = 64;
+/// The bytes of the table that one part of an operation changes at most: as many on a medium with
+/// large units as on one with small ones, so that they take no more memory there.
+const MOST_CHANGED: usize = 64 * BLOCK;
 /// Bytes in memory that are noted of a unit at most, besides its own.
 const NOTED: usize = 128;
+/// How often a changed unit is in memory at most while it is written: as an earlier stage of the
+/// attempt; in a run, which may have grown to twice its length; and in the caller's hands.
+const COPIES: usize = 4;
 /// The units that are read when the first one of an operation is missing.
 const FIRST_READ: u32 = 8;
 
@@ -113,11 +119,24 @@ impl Pages {
         self.staged.clear();
     }
 
-    /// Returns the bytes of memory in which the cache fills, one read is under way, and so many
-    /// units are changed: in the overlay, as a stage, and on their way to the medium.
-    pub(crate) fn memory_for(&self, changed: usize) -> usize {
-        let units = self.capacity.saturating_sub(self.pages.len()) + 2 * MOST_READ as usize + 3 * changed;
-        units * (self.unit + NOTED)
+    /// Returns the memory in which the cache fills while so many units are changed, or none, and a
+    /// read is under way: what was changed is thrown away before anything is read. It is needed in
+    /// pieces, none longer than a run: returns how many, and the bytes of each.
+    pub(crate) fn memory_for(&self, changed: usize) -> (usize, usize) {
+        let run = MOST_READ as usize;
+        let cache = self.capacity.saturating_sub(self.pages.len()).div_ceil(run);
+        (cache + (COPIES * changed).div_ceil(run).max(1), run * (self.unit + NOTED))
+    }
+
+    /// Returns how many units of the table one part of an operation changes at most, but for
+    /// copies of the last entry that it changes.
+    pub(crate) fn most_changed(&self) -> usize {
+        MOST_CHANGED / self.unit
+    }
+
+    /// Returns whether as much is changed as one part of an operation changes of the table.
+    pub(crate) fn has_changed_most(&self) -> bool {
+        self.overlay.len() >= self.most_changed()
     }
 
     /// Returns how many units the present stage has written.

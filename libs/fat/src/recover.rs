@@ -22,16 +22,17 @@ use crate::order::Stages;
 use crate::pages::{Pages, Stop};
 use crate::table::{self, END, Link};
 use crate::volume::{Mounted, Outcome, Phase};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 /// The most repairs of each kind, but for clusters.
 const MOST_REPAIRS: usize = 64;
 /// The most folders within each other: no path of 4096 bytes, which is Linux's longest, has more.
 const MOST_DEPTH: usize = 2048;
-/// The most units of the table that are written at once.
-const MOST_UNITS: usize = 64;
 /// The most parts of a long name.
 const MOST_PARTS: usize = 20;
+/// Units that are changed beside those of the table: the last entry's copy, and the volume's mark.
+const BESIDE: usize = 2;
 /// Bytes of memory for all that is small: lists of repairs, and what the caller keeps of requests.
 const SMALL: usize = 64 * 1024;
 
@@ -72,13 +73,21 @@ impl Drop for Clusters {
     }
 }
 
-/// Returns whether there are so many bytes of memory in one piece.
-fn has_memory(bytes: usize) -> bool {
+/// Returns whether there is the memory to change so many units, and for all that is small.
+fn has_memory_for(changed: usize, pages: &Pages) -> bool {
+    let (count, bytes) = pages.memory_for(changed);
     #[cfg(test)]
-    if !room::has(bytes) {
+    if !room::has(count * bytes + SMALL) {
         return false;
     }
-    Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
+    // Have all of it at the same time, then give it back.
+    let mut held: Vec<Vec<u8>> = Vec::new();
+    let is_listed = held.try_reserve_exact(count + 1).is_ok();
+    let mut has = |bytes| {
+        held.push(Vec::new());
+        held.last_mut().is_some_and(|piece| piece.try_reserve_exact(bytes).is_ok())
+    };
+    is_listed && has(SMALL) && (0..count).all(|_| has(bytes))
 }
 
 /// The memory that tests have.
@@ -194,7 +203,7 @@ impl Walk {
         let (mut used, firsts) = (Clusters::new(geometry.end_cluster)?, Clusters::new(geometry.end_cluster)?);
         let mut around = Vec::new();
         around.try_reserve_exact(MOST_DEPTH).ok()?;
-        if !has_memory(pages.memory_for(MOST_UNITS) + SMALL) {
+        if !has_memory_for(pages.most_changed() + BESIDE, pages) {
             return None;
         }
         let root = geometry.root_cluster;
@@ -393,10 +402,17 @@ impl Walk {
     }
 
     /// Returns whether there is the memory to repair what was found in folders.
-    fn can_repair(&self, pages: &Pages) -> bool {
-        // The table has two copies.
-        let units = self.removed.len() + self.parents.len() + 2 * self.ends.len() + self.moved.len();
-        has_memory(pages.memory_for(units) + SMALL)
+    fn can_repair(&self, pages: &Pages, geometry: &Geometry) -> bool {
+        let unit = pages.unit() as u64;
+        let entries = self.removed.iter().copied().chain(self.parents.iter().map(|(at, _)| *at));
+        let ends = self.ends.iter().flat_map(|cluster| {
+            let offset = u64::from(*cluster) * geometry.entry_bytes();
+            geometry.tables().map(move |table| table + offset)
+        });
+        let repaired: BTreeSet<u64> = entries.chain(ends).map(|at| at / unit).collect();
+        // Marks are cleared in a stage of their own.
+        let cleared: BTreeSet<u64> = self.moved.iter().map(|(at, _)| at / unit).collect();
+        has_memory_for(repaired.len() + cleared.len() + BESIDE, pages)
     }
 
     /// Repairs what was found in folders, but for [`Self::clear_moved_marks`].
@@ -477,7 +493,7 @@ impl Walk {
     fn check_table(&mut self, from: u32, pages: &mut Pages, geometry: &Geometry) -> Result<Option<u32>, Stop> {
         let mut cluster = from;
         while cluster < geometry.end_cluster {
-            if pages.changed() >= MOST_UNITS {
+            if pages.has_changed_most() {
                 return Ok(Some(cluster));
             }
             let before = (self.found, self.free);
@@ -534,7 +550,7 @@ impl Mounted {
                     }
                     Ok(()) => {}
                 }
-                if !walk.is_sound || !walk.can_repair(&session.pages) {
+                if !walk.is_sound || !walk.can_repair(&session.pages, &geometry) {
                     self.recovery = None;
                     return Ok(Outcome::end(Answer::Recovered(Recovered::default())));
                 }

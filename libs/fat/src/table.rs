@@ -75,7 +75,7 @@ pub(crate) fn follow(pages: &mut Pages, geometry: &Geometry, cluster: u32) -> Re
 pub(crate) fn set(pages: &mut Pages, geometry: &Geometry, cluster: u32, value: u32) -> Result<(), Stop> {
     let width = geometry.entry_bytes();
     let offset = u64::from(cluster) * width;
-    for table in [Some(geometry.first_table()), geometry.second_table()].into_iter().flatten() {
+    for table in geometry.tables() {
         let at = table + offset;
         if geometry.is_fat32 {
             let old = pages.read(at, 4)?;

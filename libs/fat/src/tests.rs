@@ -3,6 +3,7 @@
 mod cuts;
 mod documented;
 mod hostile;
+mod memory;
 mod model;
 mod names;
 mod reading;
