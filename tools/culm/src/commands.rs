@@ -11,7 +11,7 @@ use crate::show;
 use crate::tree::Tree;
 use anyhow::{Context as _, Result};
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Which system a command is about.
 #[derive(clap::Args, Clone, Debug)]
@@ -114,9 +114,22 @@ pub fn graph(graph: &Graph) -> Result<()> {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
         println!("made: {}", folder.display());
     }
+    check_picture(&file)?;
     std::fs::write(&file, picture).with_context(|| format!("cannot write {}", file.display()))?;
     println!("drawn: {}", file.display());
     Ok(())
+}
+
+/// Refuses to write a picture over a file that is none, such as the system's own.
+fn check_picture(file: &Path) -> Result<(), Failure> {
+    let is_regular = std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file());
+    // A file that cannot be read is no picture for all that is known.
+    let is_picture = || std::fs::read(file).is_ok_and(|content| content.is_empty() || crate::graph::is_svg(&content));
+    if !is_regular || is_picture() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("{} is there already, and no SVG", file.display()))
+        .help("choose another name, ending in `.svg`, or remove it"))
 }
 
 /// Which reference to print.
@@ -203,4 +216,27 @@ fn list(lines: impl Iterator<Item = (String, String)>) {
 fn table(lines: &[(String, String)]) -> Vec<String> {
     let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     lines.iter().map(|(name, description)| format!("{name:width$}  {description}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_is_written_over_pictures_alone() {
+        let folder = tempfile::tempdir().expect("there is a place for temporary files");
+        let file = folder.path().join("web");
+        assert_eq!(check_picture(&file), Ok(()));
+        assert_eq!(check_picture(Path::new("/dev/null")), Ok(()));
+        for (content, is_picture) in [
+            ("", true),
+            ("<svg xmlns=\"http://www.w3.org/2000/svg\"/>", true),
+            ("<?xml version=\"1.0\"?>\n<svg/>", true),
+            ("<?xml version=\"1.0\"?>\n<html/>", false),
+            ("name = \"web\"\n", false),
+        ] {
+            std::fs::write(&file, content).expect("it can be written");
+            assert_eq!(check_picture(&file).is_ok(), is_picture, "{content}");
+        }
+    }
 }

@@ -10,6 +10,8 @@ use crate::failure::Failure;
 use anyhow::Result;
 use culm_manifest::reader::{Problems, TableReader, parse_table};
 use culm_manifest::units::format_size;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `culm image`.
@@ -29,7 +31,7 @@ pub struct Options {
 /// Makes the image.
 pub fn image(options: &Options) -> Result<()> {
     let mut disk = describe(&options.file)?;
-    check_output(&options.output, options.force)?;
+    check_output(options)?;
     for partition in &mut disk.partitions {
         if let Some(volume) = &mut partition.volume {
             add_system(volume)?;
@@ -80,15 +82,19 @@ fn menu(system: &str, file: &str) -> String {
     format!("default {system}\n\nlabel {system}\n  kernel /{file}\n")
 }
 
-/// Refuses to write over something.
-fn check_output(path: &Path, force: bool) -> Result<(), Failure> {
-    let Ok(metadata) = std::fs::metadata(path) else { return Ok(()) };
-    let path = path.display();
+/// Refuses to write over something, and over the description in any case.
+fn check_output(options: &Options) -> Result<(), Failure> {
+    let Ok(metadata) = std::fs::metadata(&options.output) else { return Ok(()) };
+    let path = options.output.display();
+    let file = |metadata: &Metadata| (metadata.dev(), metadata.ino());
+    if std::fs::metadata(&options.file).is_ok_and(|description| file(&description) == file(&metadata)) {
+        return Err(Failure::new(format!("{path} is the description itself")).help("choose another name for the image"));
+    }
     if !metadata.is_file() {
         return Err(Failure::new(format!("{path} is no regular file"))
             .help("write the image to a file, then copy it to a card: dd if=FILE of=/dev/DISK bs=1M conv=fsync"));
     }
-    if force {
+    if options.force {
         return Ok(());
     }
     Err(Failure::new(format!("{path} is there already")).help("choose another name, or lose what is in it: --force"))
@@ -107,4 +113,29 @@ fn summary(disk: &Disk, path: &Path) -> String {
         text += &format!("  {number}  {}: {size} at {first}, {volume}\n", partition.name);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_is_not_written_over() {
+        let folder = tempfile::tempdir().expect("there is a place for temporary files");
+        let (file, link) = (folder.path().join("card.toml"), folder.path().join("card.img"));
+        let text = "partition = [{ name = \"data\", size = \"1MiB\" }]\n";
+        std::fs::write(&file, text).expect("it can be written");
+        std::os::unix::fs::symlink(&file, &link).expect("it can be linked");
+        for output in [&file, &link] {
+            let options = Options { file: file.clone(), output: output.clone(), force: true };
+            let refused = image(&options).expect_err("it is the description").to_string();
+            assert!(refused.contains("is the description itself"), "{refused}");
+        }
+        assert_eq!(std::fs::read_to_string(&file).expect("it is there"), text);
+        let options = Options { file, output: folder.path().join("new.img"), force: false };
+        image(&options).expect("it can be made");
+        let refused = image(&options).expect_err("it is there already").to_string();
+        assert!(refused.contains("is there already"), "{refused}");
+        image(&Options { force: true, ..options }).expect("it is lost on purpose");
+    }
 }

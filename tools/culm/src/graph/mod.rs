@@ -21,5 +21,12 @@ pub fn svg(plan: &Plan) -> String {
     draw::draw(plan, &model, &placed)
 }
 
+/// Whether a file's content is an SVG picture, as this or another program begins one.
+pub fn is_svg(content: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(content) else { return false };
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    text.starts_with("<svg") || (text.starts_with("<?xml") && text.contains("<svg"))
+}
+
 #[cfg(test)]
 mod tests;
