@@ -24,6 +24,10 @@ pub struct Listing {
 /// that a site may be put together from links; one that leads out of it is refused, because what it
 /// leads to was never meant to be published.
 pub fn list(folder: &Path) -> Result<Listing, Failure> {
+    if folder.is_file() {
+        return Err(Failure::new(format!("{} is a file, not a folder", folder.display()))
+            .help("name the folder that it is in: all that is in that is packed"));
+    }
     let mut walk = Walk { found: Listing::default(), open: Vec::new() };
     walk.add_folder(folder, "")?;
     Ok(walk.found)

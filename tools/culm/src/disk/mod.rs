@@ -11,6 +11,7 @@ mod make;
 mod medium;
 pub mod read;
 mod record;
+mod rest;
 mod table;
 #[cfg(test)]
 mod tests;

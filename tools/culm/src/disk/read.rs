@@ -2,6 +2,7 @@
 //!
 //! Everything that is not said is decided here: places follow from sizes, identities from names.
 
+use super::rest::Rest;
 use super::table::GPT_HEAD;
 use super::{Disk, Fat, Folder, Partition, SECTOR, Table, Volume, fat};
 use culm_manifest::reader::{Entry, Problems, TableReader};
@@ -87,7 +88,7 @@ pub fn read<'a>(mut table: TableReader<'a>, context: &Context<'_>, problems: &mu
         let (message, help) = no_card_of(size.value * SECTOR);
         problems.push(Problem::new(size.span.clone(), message).help(help));
     }
-    let (places, mut sectors) = places(kind, &given, size.as_ref(), align, &span, problems)?;
+    let (places, mut sectors) = places(kind, &given, size.as_ref(), align, &span, context, problems)?;
     if context.is_card {
         sectors = sectors.next_power_of_two();
     }
@@ -208,6 +209,7 @@ fn places(
     size: Option<&Located<u64>>,
     align: u64,
     span: &Range<usize>,
+    context: &Context<'_>,
     problems: &mut Problems,
 ) -> Option<(Vec<Range<u64>>, u64)> {
     let before = problems.len();
@@ -221,9 +223,9 @@ fn places(
         let sectors = match (&partition.size, size) {
             (Some(size), _) => size.value,
             (None, Some(size)) if index + 1 == given.len() => {
-                let end = size.value.saturating_sub(tail);
-                let end = end - end % align.min(end.max(1));
-                end.saturating_sub(first)
+                let volume = volume(partition, Uuid::nil(), context);
+                let rest = Rest { first, tail, align, most, is_card: context.is_card, volume };
+                check_rest(&rest, size, partition, problems)?
             }
             (None, _) => {
                 let problem =
@@ -264,7 +266,9 @@ fn places(
     let sectors = match size {
         Some(size) if size.value < needed => {
             let problem = Problem::new(size.span.clone(), "the disk is too small for its partitions");
-            problems.push(problem.help(format!("they need {}", format_size(needed.next_multiple_of(align) * SECTOR))));
+            let needed = needed.next_multiple_of(align);
+            let needed = if context.is_card { needed.next_power_of_two() } else { needed };
+            problems.push(problem.help(format!("they need {}", format_size(needed * SECTOR))));
             return None;
         }
         Some(size) => size.value,
@@ -275,6 +279,19 @@ fn places(
         problems.push(problem.help(format!("it can have {} at most", format_size(most * SECTOR))));
     }
     (problems.len() == before).then_some((places, sectors))
+}
+
+/// Returns the sectors of the last partition, which has what the others leave of a disk of this
+/// size; reports a disk that leaves it too little.
+fn check_rest(rest: &Rest, size: &Located<u64>, partition: &Given, problems: &mut Problems) -> Option<u64> {
+    // Where no disk is large enough, the partition is at fault, which is checked with the others.
+    let least = if rest.is_enough(size.value) { None } else { rest.least() };
+    let Some(least) = least.filter(|least| *least > size.value) else { return Some(rest.on(size.value)) };
+    let name = &partition.name.value;
+    let problem = Problem::new(size.span.clone(), format!("the disk is too small for partition `{name}`"));
+    let problem = problem.related(partition.at.clone(), "it has what the others leave");
+    problems.push(problem.help(format!("write `size = \"{}\"`, the least that does", format_size(least * SECTOR))));
+    None
 }
 
 /// Reports a file system that the partition is too small for, or too small for its content.
@@ -339,6 +356,12 @@ fn alignment(entry: &Entry<'_>, problems: &mut Problems) -> Option<u64> {
 }
 
 fn kind_of_fat(entry: &Entry<'_>, problems: &mut Problems) -> Option<Located<Fat>> {
+    let name = entry.text(&mut Problems::new()).map(|text| text.to_ascii_lowercase());
+    if let Some(bits @ ("16" | "32")) = name.as_deref().and_then(|name| name.strip_prefix("fat")) {
+        let problem = Problem::new(entry.span(), "`fat` must be a whole number, not text");
+        problems.push(problem.help(format!("write `fat = {bits}`")));
+        return None;
+    }
     let bits = entry.integer(0..=i128::from(u32::MAX), problems)?;
     let kind = match bits.value {
         16 => Fat::Fat16,

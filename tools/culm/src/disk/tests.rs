@@ -217,7 +217,7 @@ fn mistakes_are_underlined() {
         ("table = \"mbr\"\nuuid = \"00000000\"\n".to_string() + &one("size = 512"), "no signature of an MBR"),
         ("align = 3\n".to_string() + &one("size = 512"), "cannot be aligned so"),
         ("size = \"1MiB\"\n".to_string() + &one("size = \"1MiB\""), "the disk is too small for its partitions"),
-        ("size = \"2MiB\"\n".to_string() + &one("start = \"2MiB\""), "partition `a` has no room on the disk"),
+        ("size = \"2MiB\"\n".to_string() + &one("start = \"2MiB\""), "the disk is too small for partition `a`"),
         ("table = \"mbr\"\n".to_string() + &one("size = \"2048GiB\""), "beyond what the table can say"),
         (
             "partition = [{ name = \"a\", size = \"2MiB\" }, { name = \"b\", size = 512, start = \"2MiB\" }]".into(),
