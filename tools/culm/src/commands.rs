@@ -26,13 +26,18 @@ pub struct System {
 impl System {
     /// Reads, checks and expands the system; what is odd in it is shown.
     pub fn plan(&self) -> Result<Plan> {
-        let checked = self.checked()?;
+        self.plan_with(None)
+    }
+
+    fn plan_with(&self, memory: Option<u64>) -> Result<Plan> {
+        let checked = self.checked_with(memory)?;
         show_warnings(&checked.warnings);
         Ok(checked.plan)
     }
 
-    /// The same of a system that is to be built: what it takes from Debian is fetched first.
-    pub fn plan_to_build(&self) -> Result<Plan> {
+    /// The same of a system that is to be built: what it takes from Debian is fetched first. Its
+    /// board may have another size of memory than its file says.
+    pub fn plan_to_build(&self, memory: Option<u64>) -> Result<Plan> {
         let tree = Tree::find()?;
         // Mistakes are reported by the plan.
         let path = Catalogue::of(&tree).system_file(&self.system).ok();
@@ -42,15 +47,19 @@ impl System {
                 guest::source::fetch(&tree, &file)?;
             }
         }
-        self.plan()
+        self.plan_with(memory)
     }
 
     /// The same, with what is odd in it for the caller.
     pub fn checked(&self) -> Result<Checked, Diagnostics> {
+        self.checked_with(None)
+    }
+
+    fn checked_with(&self, memory: Option<u64>) -> Result<Checked, Diagnostics> {
         let tree = Tree::find().map_err(|error| Diagnostic::general(format!("{error:#}")))?;
         let catalogue = Catalogue::of(&tree);
         let file = catalogue.system_file(&self.system)?;
-        crate::expand::check(&catalogue, &file, self.board.as_deref())
+        crate::expand::check_with_memory(&catalogue, &file, self.board.as_deref(), memory)
     }
 }
 

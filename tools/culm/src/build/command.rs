@@ -38,7 +38,7 @@ pub struct Options {
 
 /// Builds the image and prints the table of sizes.
 pub fn build(options: &Options) -> Result<()> {
-    let plan = options.system.plan_to_build()?;
+    let plan = options.system.plan_to_build(None)?;
     let built = build_plan(&plan, options.profile.profile())?;
     print!("{}", built.report.table());
     Ok(())

@@ -139,7 +139,7 @@ fn packed(draft: &mut Draft<'_>, path: &Located<String>, size: u64) {
         draft.error(diagnostic);
         return;
     }
-    draft.packed.push((path.value.clone(), size));
+    draft.packed.push((path.clone(), size));
 }
 
 fn wrong_path(draft: &mut Draft<'_>, path: &Located<String>, what: &str) {

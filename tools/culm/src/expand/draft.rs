@@ -42,7 +42,7 @@ pub struct Draft<'a> {
     pub regions: Vec<Region<'a>>,
     pub guests: Vec<Guest<'a>>,
     /// Files and folders that go into the image, each with its bytes.
-    pub packed: Vec<(String, u64)>,
+    pub packed: Vec<(Located<String>, u64)>,
     /// Connections that something in the description names, rightly or wrongly: those are not
     /// missing.
     pub named: BTreeSet<(DraftDomain, usize)>,

@@ -57,7 +57,17 @@ pub fn expand(catalogue: &Catalogue, path: &Path, board: Option<&str>) -> Result
 
 /// The same, with what is odd.
 pub fn check(catalogue: &Catalogue, path: &Path, board: Option<&str>) -> Result<Checked, Diagnostics> {
-    check_source(catalogue, path, &catalogue.source(path)?, board)
+    check_with_memory(catalogue, path, board, None)
+}
+
+/// The same of a board that has so many bytes of memory, in place of what its file says.
+pub fn check_with_memory(
+    catalogue: &Catalogue,
+    path: &Path,
+    board: Option<&str>,
+    memory: Option<u64>,
+) -> Result<Checked, Diagnostics> {
+    check_on(catalogue, path, &catalogue.source(path)?, board, memory)
 }
 
 /// The same for a system file that has been read from `path`.
@@ -67,6 +77,16 @@ pub fn check_source(
     source: &Arc<Source>,
     board: Option<&str>,
 ) -> Result<Checked, Diagnostics> {
+    check_on(catalogue, path, source, board, None)
+}
+
+fn check_on(
+    catalogue: &Catalogue,
+    path: &Path,
+    source: &Arc<Source>,
+    board: Option<&str>,
+    memory: Option<u64>,
+) -> Result<Checked, Diagnostics> {
     let document = Document::parse(&source.text);
     let mut problems = Problems::new();
     let file = SystemFile::read(&document, &mut problems);
@@ -74,7 +94,8 @@ pub fn check_source(
     diagnostics.extend(source, problems);
     let Some(file) = file else { return Err(diagnostics) };
     let board = read_board(catalogue, path, source, &file, board, &mut diagnostics);
-    let Some(board) = board else { return Err(diagnostics) };
+    let Some(mut board) = board else { return Err(diagnostics) };
+    board.board.memory.size = memory.unwrap_or(board.board.memory.size);
     let draft = resolve(Draft::new(catalogue, path, source, &file, &board, diagnostics))?;
     let warnings = warnings::find(&draft);
     Ok(Checked { plan: assemble::assemble(&draft, path), warnings })

@@ -71,10 +71,7 @@ fn memory(text: &str) -> Result<u64, String> {
 /// Builds and runs; the exit status is 0 only where the run ended well: the system halted itself
 /// with status 0, or the operator ended a system that was alive.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let mut plan = options.system.plan_to_build()?;
-    if let Some(size) = options.memory {
-        plan.board.memory.size = size;
-    }
+    let mut plan = options.system.plan_to_build(options.memory)?;
     options.outside.apply(&mut plan)?;
     let cores = cores(&plan, options.cores)?;
     let emulator = Qemu::find()?;
