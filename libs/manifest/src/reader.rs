@@ -32,6 +32,8 @@ pub struct Entry<'a> {
     /// The key; where the entry is an element of an array, the array's key.
     pub key: Located<String>,
     value: &'a Spanned<DeValue<'a>>,
+    /// It is an element of an array.
+    is_element: bool,
 }
 
 impl<'a> TableReader<'a> {
@@ -58,7 +60,7 @@ impl<'a> TableReader<'a> {
     pub fn take(&mut self, key: &'a str) -> Option<Entry<'a>> {
         self.asked.push(key);
         let (found, value) = self.table.get_key_value(key)?;
-        Some(Entry { key: Located::new(key.to_string(), found.span()), value })
+        Some(Entry { key: Located::new(key.to_string(), found.span()), value, is_element: false })
     }
 
     /// The value of `key`; [`TableReader::finish`] reports where it is missing.
@@ -81,7 +83,11 @@ impl<'a> TableReader<'a> {
             .table
             .iter()
             .filter(|(key, _)| !self.asked.contains(&key.get_ref().as_ref()))
-            .map(|(key, value)| Entry { key: Located::new(key.get_ref().to_string(), key.span()), value })
+            .map(|(key, value)| Entry {
+                key: Located::new(key.get_ref().to_string(), key.span()),
+                value,
+                is_element: false,
+            })
             .collect();
         unknown.sort_by_key(|entry| entry.key.span.start);
         unknown
@@ -231,7 +237,10 @@ impl<'a> Entry<'a> {
 
     /// The advice to write this value in another way.
     fn write(&self, value: impl core::fmt::Display) -> String {
-        format!("write `{} = {value}`", self.key.value)
+        match self.is_element {
+            true => format!("write `[{value}]`, and others of the list likewise"),
+            false => format!("write `{} = {value}`", self.key.value),
+        }
     }
 
     /// Text.
@@ -449,7 +458,8 @@ impl<'a> Entry<'a> {
     }
 
     fn elements(&self, elements: &'a DeArray<'a>) -> Vec<Entry<'a>> {
-        elements.iter().map(|value| Entry { key: Located::new(self.key.value.clone(), value.span()), value }).collect()
+        let key = |value: &Spanned<_>| Located::new(self.key.value.clone(), value.span());
+        elements.iter().map(|value| Entry { key: key(value), value, is_element: true }).collect()
     }
 
     /// A list of a program's arguments, which are no line for a shell: each word is an element of

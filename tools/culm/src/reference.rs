@@ -8,6 +8,7 @@ pub mod connections;
 pub mod table;
 
 use crate::class::{self, interface::Class};
+use crate::description::guest::MAX_COMMAND_LINE;
 use crate::description::system::{DEFAULT_BOARD, DEFAULT_RESTART};
 use crate::expand::draft::Service;
 use crate::expand::facts;
@@ -224,7 +225,12 @@ fn guest() -> Table {
                 "the core of each of its virtual CPUs, 1 to 4: `[0, 1]`; a core has one virtual CPU",
             ),
             key("priority", "0 to 255", "required", "its virtual CPUs', below that of the domain that runs it"),
-            key("command_line", "text", "nothing", "the kernel's command line"),
+            key(
+                "command_line",
+                "text",
+                "nothing",
+                format!("the kernel's command line, of {MAX_COMMAND_LINE} bytes at most"),
+            ),
         ],
     }
 }

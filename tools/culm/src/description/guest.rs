@@ -1,9 +1,13 @@
 //! `[guest.NAME]`: a virtual machine, as a system file describes it.
 
 use culm_abi::system::MAX_CORES;
-use culm_manifest::Located;
 use culm_manifest::reader::{Entry, Problems};
+use culm_manifest::{Located, Problem};
 use std::ops::Range;
+
+/// The most bytes of a kernel's command line that Linux takes: its `COMMAND_LINE_SIZE` for arm64
+/// (arch/arm64/include/uapi/asm/setup.h), less the zero behind it.
+pub const MAX_COMMAND_LINE: usize = 2047;
 
 /// `[guest.NAME]`.
 pub struct GuestTable {
@@ -38,8 +42,25 @@ impl GuestTable {
 /// Reads a list of cores.
 fn cores(entry: &Entry<'_>, problems: &mut Problems) -> Option<Located<Vec<Located<u64>>>> {
     let cores = entry.list_of("0, 1", problems)?;
-    let cores: Option<_> = cores.iter().map(|core| core.unsigned_up_to(MAX_CORES as u64 - 1, problems)).collect();
-    Some(Located { value: cores?, span: entry.span() })
+    // All of them, so that each mistake is reported.
+    let cores: Vec<_> = cores.iter().map(|core| core.unsigned_up_to(MAX_CORES as u64 - 1, problems)).collect();
+    Some(Located { value: cores.into_iter().collect::<Option<_>>()?, span: entry.span() })
+}
+
+/// Reads a kernel's command line.
+fn command_line(entry: &Entry<'_>, problems: &mut Problems) -> Option<String> {
+    let line = entry.text(problems)?;
+    let (message, help) = if let Some(control) = line.chars().find(|letter| letter.is_control()) {
+        let message = format!("`command_line` has a control character, U+{:04X}", u32::from(control));
+        (message, "it is one line: leave spaces between its words".to_string())
+    } else if line.len() > MAX_COMMAND_LINE {
+        let help = format!("Linux takes {MAX_COMMAND_LINE} at most, and nothing of what is behind them");
+        (format!("`command_line` has {} bytes", line.len()), help)
+    } else {
+        return Some(line.value);
+    };
+    problems.push(Problem::new(line.span, message).help(help));
+    None
 }
 
 /// Reads a table; what is wrong with it goes to `problems`.
@@ -53,7 +74,7 @@ pub fn read(entry: &Entry<'_>, problems: &mut Problems) -> Option<GuestTable> {
     let memory = table.require("memory").and_then(|entry| entry.size(problems));
     let cores = table.take("cores").and_then(|entry| self::cores(&entry, problems));
     let priority = table.require("priority").and_then(|entry| entry.integer(0..=255, problems));
-    let command_line = table.take("command_line").and_then(|entry| entry.text(problems));
+    let command_line = table.take("command_line").and_then(|entry| self::command_line(&entry, problems));
     let guest = GuestTable {
         name: entry.key.clone(),
         span: table.span.clone(),
@@ -64,7 +85,7 @@ pub fn read(entry: &Entry<'_>, problems: &mut Problems) -> Option<GuestTable> {
         cores,
         // Within its type by the range above.
         priority: priority.map(|priority| priority.map(|priority| priority as u8)),
-        command_line: command_line.map_or_else(String::new, |text| text.value),
+        command_line: command_line.unwrap_or_default(),
     };
     table.finish(problems);
     Some(guest)
