@@ -138,6 +138,60 @@ fn the_systems_of_the_tree_are_well_and_not_odd() {
     }
 }
 
+/// Mistakes in a system of the tree with something in its file replaced.
+fn mistakes_in(system: &str, from: &str, to: &str) -> String {
+    let root = Path::new("../..").canonicalize().expect("the tree is there");
+    let file = root.join("systems").join(system);
+    let text = std::fs::read_to_string(&file).expect("it is there");
+    assert!(text.contains(from), "{system} has no {from}");
+    let source = Source::new(&file, text.replace(from, to));
+    expand::check_source(&Catalogue::read(&root), &file, &source, None).err().unwrap_or_default().render(false)
+}
+
+#[test]
+fn a_log_keeper_must_be_let_write_its_reports() {
+    let found = mistakes_in("web-sd.toml", "folder = \"/crashes\", write = true", "folder = \"/crashes\"");
+    assert!(found.contains("`write = true`"), "{found}");
+}
+
+#[test]
+fn a_card_for_the_web_has_the_least_size_that_does() {
+    let found = mistakes_in("web-sd.toml", "\"256MiB\"", "\"32MiB\"");
+    assert!(found.contains("`size = \"128MiB\"`"), "{found}");
+    assert_eq!(mistakes_in("web-sd.toml", "\"256MiB\"", "\"128MiB\""), "");
+}
+
+/// A package that was fetched can be looked into, though no file in it is known to the tests.
+#[test]
+fn a_package_that_was_fetched_is_known_by_its_files() {
+    let build = tempfile::tempdir().expect("there is a place for temporary files");
+    let mut catalogue = catalogue();
+    catalogue.tree.build = build.path().to_path_buf();
+    let package = build.path().join("debian/bookworm-arm64/some-tools");
+    std::fs::create_dir_all(package.join("bin")).expect("it can be written");
+    std::fs::write(package.join("bin/tool"), "a program").expect("it can be written");
+    std::fs::write(package.join(".complete"), "some-tools").expect("it can be written");
+    let text = "[pd.monitor]\ncomponent = \"vmm\"\npriority = 20\nguest = \"tiny\"\n\
+        [guest.tiny]\nkernel = \"debian:some-tools\"\nmemory = \"16MiB\"\npriority = 10\n\
+        files = { init = \"debian:some-tools/bin/tool\", b = \"debian:some-tools/bin/tol\" }\n";
+    let source = Source::new("tiny.toml", text.to_string());
+    let checked = expand::check_source(&catalogue, Path::new("tiny.toml"), &source, None);
+    let found = checked.expect_err("a file that is not there").render(false);
+    for message in ["the package `some-tools` has no kernel", "the package `some-tools` has no file `bin/tol`"] {
+        assert!(found.contains(message), "{message}: {found}");
+    }
+    assert!(found.contains("2 mistakes found"), "{found}");
+}
+
+/// What `./culm run --memory` asks for counts before anything is refused.
+#[test]
+fn a_board_with_more_memory_has_room_for_more() {
+    let (catalogue, file) = (catalogue(), Path::new("../../tests/bad/heap-larger-than-the-board.toml"));
+    let check = |memory| expand::check_with_memory(&catalogue, file, None, memory);
+    assert!(check(None).is_err());
+    assert_eq!(check(Some(1 << 30)).expect("it fits").plan.board.memory.size, 1 << 30);
+}
+
 /// A driver's `registers::SIZE` is what it maps; its manifest must ask boards for as much.
 #[test]
 fn drivers_ask_for_the_registers_that_they_map() {

@@ -112,6 +112,11 @@ pub trait Class: Sync {
         false
     }
 
+    /// Whether a guest can find the program that it begins with on what this class gives it.
+    fn holds_programs(&self) -> bool {
+        false
+    }
+
     /// After everything that connects: whether a provider can serve its clients.
     fn check_provider(&self, _draft: &mut Draft<'_>, _provider: DraftProvider) {}
 

@@ -1,21 +1,19 @@
-//! Guests: the files that they boot from, whether they fit their memory, and the domain that runs
-//! each.
+//! Guests: whether what they boot from fits their memory, and the domain that runs each.
 
 use super::draft::{Draft, DraftDomain, Guest};
+use super::guest_files;
 use super::memory::in_words;
 use super::wiring::Wiring;
 use crate::description::guest::GuestTable;
-use crate::guest::initrd;
-use crate::guest::kernel::{Kernel, NoKernel};
-use crate::guest::source::{Source, is_within};
-use crate::plan::{self, End, GuestMemory, Initrd, Memory, Purpose, RegionKind, VirtualCpu};
+use crate::guest::kernel::Kernel;
+use crate::plan::{self, ConfigValue, End, GuestMemory, Memory, Purpose, RegionKind, VirtualCpu};
 use culm_abi::connection;
 use culm_abi::guest::MAX_CPUS;
 use culm_abi::memory::PAGE_SIZE;
 use culm_manifest::Located;
 use culm_manifest::problem::suggest;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::ops::Range;
 
 /// The version of the interrupt controller that guests need: theirs is virtual and of that version.
 const GIC: u32 = 3;
@@ -39,7 +37,8 @@ pub fn resolve<'a>(draft: &mut Draft<'a>, monitor: DraftDomain, slot: usize, nam
         return draft.error(diagnostic);
     }
     check_machine(draft, name);
-    let (kernel, initrd) = (kernel(draft, table), initrd(draft, table));
+    check_end(draft, monitor);
+    let (kernel, initrd) = (guest_files::kernel(draft, table), guest_files::initrd(draft, table));
     let (priority, cores) = (priority(draft, table, monitor), cores(draft, table, monitor));
     let (Some((kernel, needs)), Some((initrd, bytes)), Some(priority)) = (kernel, initrd, priority) else { return };
     let (Some(memory), Some(cores)) = (memory(draft, table, needs, bytes), cores) else { return };
@@ -56,116 +55,41 @@ fn check_machine(draft: &mut Draft<'_>, name: &Located<String>) {
     }
 }
 
-/// Where the file named `text` is, and whether it can be read already; none after a mistake.
-fn path(draft: &mut Draft<'_>, named: &Located<String>) -> Option<(PathBuf, bool)> {
-    if let Some(source) = Source::parse(&named.value) {
-        return Some(source.path(&draft.catalogue.tree, |path| draft.beside(path)));
+/// Checks what a monitor is to do when its guest switches itself off: one of two things, of which
+/// ending the system is a right.
+fn check_end(draft: &mut Draft<'_>, monitor: DraftDomain) {
+    let domain = &draft.domains[monitor];
+    let is_set = |name: &str| {
+        let mut fields = domain.manifest.config.iter().zip(&domain.config);
+        fields.any(|(field, value)| field.name == name && *value == ConfigValue::Bool(true))
+    };
+    if !is_set("halts") {
+        return;
     }
-    let diagnostic = draft
-        .at(&named.span, format!("`{}` names no file of a package", named.value))
-        .help("write `debian:PACKAGE/FILE`, with the file's path in the package, or `debian:PACKAGE` for its kernel");
+    let (halts, anew) = (config_span(draft, monitor, "halts"), config_span(draft, monitor, "begins_anew"));
+    let name = &domain.name.value;
+    let diagnostic = if is_set("begins_anew") {
+        draft
+            .at(&anew, format!("`{name}` cannot both end the system and begin its guest anew"))
+            .related(draft.source, halts, "the system ends")
+            .help("leave one of `halts` and `begins_anew` out")
+    } else if !domain.may_halt {
+        draft
+            .at(&halts, format!("`{name}` is to end the system, and may not"))
+            .help(format!("add `may_halt = true` to [pd.{name}], or leave `halts` out"))
+    } else {
+        return;
+    };
     draft.error(diagnostic);
-    None
 }
 
-/// The kernel's file and what it needs. One that was not fetched yet is taken to fit: it is checked
-/// when the system is built.
-fn kernel(draft: &mut Draft<'_>, table: &GuestTable) -> Option<(PathBuf, Kernel)> {
-    let kernel = table.kernel.as_ref()?;
-    let (path, is_there) = path(draft, kernel)?;
-    if !is_there {
-        return Some((path, Kernel { file: 0, image: 0 }));
-    }
-    let error = match Kernel::read(&path) {
-        Ok(found) => return Some((path, found)),
-        Err(error) => error,
-    };
-    let (what, help) = match error {
-        NoKernel::Unreadable(error) => {
-            (format!("`{}` cannot be read: {error}", kernel.value), "a path is relative to the system file".to_string())
-        }
-        NoKernel::Gzip => {
-            (format!("`{}` is packed by gzip", kernel.value), "unpack it: `gzip -dc FILE > NEW`".to_string())
-        }
-        NoKernel::NoImage => (
-            format!("`{}` is no arm64 Image", kernel.value),
-            "a guest boots what Linux builds as `arch/arm64/boot/Image`; Debian has it in `/boot` as `vmlinuz`"
-                .to_string(),
-        ),
-        NoKernel::BigEndian => {
-            (format!("`{}` is for big-endian processors", kernel.value), "build it for little-endian ones".to_string())
-        }
-        NoKernel::Offset(offset) => (
-            format!("`{}` wants to stand {} above the start of memory", kernel.value, in_words(offset)),
-            "take a kernel whose `text_offset` is 0: Linux 5.10 or later".to_string(),
-        ),
-    };
-    let diagnostic = draft.at(&kernel.span, what).help(help);
-    draft.error(diagnostic);
-    None
-}
-
-/// The initial RAM disk and its bytes; none and 0 where there is none.
-fn initrd(draft: &mut Draft<'_>, table: &GuestTable) -> Option<(Option<Initrd>, u64)> {
-    let Some(initrd) = &table.initrd else { return packed(draft, table) };
-    if let Some((first, _)) = table.files.first() {
-        let diagnostic = draft
-            .at(&first.span, format!("`files` beside `initrd` in guest `{}`", table.name.value))
-            .related(draft.source, initrd.span.clone(), "the initial RAM disk")
-            .help("`files` are packed into an initial RAM disk: leave one of the two out");
-        draft.error(diagnostic);
-        return None;
-    }
-    let path = draft.beside(&initrd.value);
-    let error = match std::fs::metadata(&path) {
-        Ok(metadata) if metadata.is_file() => return Some((Some(Initrd::File(path)), metadata.len())),
-        Ok(_) => "no regular file".to_string(),
-        Err(error) => error.to_string(),
-    };
-    let diagnostic = draft
-        .at(&initrd.span, format!("`{}` cannot be read: {error}", initrd.value))
-        .help("a path is relative to the system file");
-    draft.error(diagnostic);
-    None
-}
-
-/// The initial RAM disk that is packed from `files`. Where something was not fetched yet, it is
-/// taken to fit: it is checked when the system is built.
-fn packed(draft: &mut Draft<'_>, table: &GuestTable) -> Option<(Option<Initrd>, u64)> {
-    let Some((first, _)) = table.files.first() else { return Some((None, 0)) };
-    let (mut files, mut are_there, mut are_well) = (BTreeMap::new(), true, true);
-    for (at, named) in &table.files {
-        if !is_within(&at.value) {
-            let diagnostic = draft
-                .at(&at.span, format!("`{}` is no path in an initial RAM disk", at.value))
-                .help("write it from the root, without a slash before it and without `..`: \"bin/busybox\"");
-            draft.error(diagnostic);
-            are_well = false;
-        }
-        match path(draft, named) {
-            Some((path, is_there)) => {
-                files.insert(at.value.clone(), path);
-                are_there &= is_there;
-            }
-            None => are_well = false,
-        }
-    }
-    if !are_well {
-        return None;
-    }
-    if !are_there {
-        return Some((Some(Initrd::Packed(files)), 0));
-    }
-    match initrd::pack(&files) {
-        Ok(bytes) => Some((Some(Initrd::Packed(files)), bytes.len() as u64)),
-        Err(failure) => {
-            let diagnostic = draft
-                .at(&first.span, failure.message().to_string())
-                .help("a path of the host is relative to the system file");
-            draft.error(diagnostic);
-            None
-        }
-    }
+/// Where a field of a domain's configuration is given; else where the domain has its name.
+fn config_span(draft: &Draft<'_>, domain: DraftDomain, field: &'static str) -> Range<usize> {
+    let name = &draft.domains[domain].name;
+    let table = draft.file.domains.iter().find(|table| table.name.value == name.value);
+    let config = table.and_then(|table| table.config.as_ref());
+    let entry = config.and_then(|config| config.clone().take(field));
+    entry.map_or_else(|| name.span.clone(), |entry| entry.span())
 }
 
 /// The priority of the virtual CPU, which its monitor must be able to interrupt.

@@ -14,6 +14,7 @@ mod devices;
 pub(crate) mod domains;
 pub(crate) mod draft;
 pub(crate) mod fused;
+mod guest_files;
 mod guests;
 mod memory;
 mod names;

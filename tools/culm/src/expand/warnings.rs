@@ -10,6 +10,7 @@ use crate::description::system::DomainOptions;
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::plan::{FaultAction, Origin};
 use culm_manifest::units::format_duration;
+use std::path::Path;
 
 /// A budget below this many nanoseconds is mostly spent on entering and leaving the domain.
 const SMALL_BUDGET: u64 = 20_000;
@@ -18,7 +19,7 @@ const SMALL_BUDGET: u64 = 20_000;
 pub fn find(draft: &Draft<'_>) -> Diagnostics {
     let mut found = Diagnostics::default();
     let rules: &[fn(&Draft<'_>, &mut Diagnostics)] =
-        &[name, classes, supervisor, triggers, providers, clients, options, regions, channels];
+        &[name, classes, supervisor, triggers, providers, clients, options, regions, channels, guests];
     for rule in rules {
         rule(draft, &mut found);
     }
@@ -228,6 +229,22 @@ fn channels(draft: &Draft<'_>, found: &mut Diagnostics) {
             let message = format!("`{}` is called, and has a budget of its own", callee.name.value);
             let help = "its caller waits whenever that is used up; a passive domain runs on its callers' budgets";
             found.push(draft.at(&call.span, message).help(help).warning());
+        }
+    }
+}
+
+/// A kernel that finds no program to begin with gives up.
+fn guests(draft: &Draft<'_>, found: &mut Diagnostics) {
+    for guest in &draft.guests {
+        let Some((first, _)) = guest.table.files.first() else { continue };
+        let has_init = guest.table.files.iter().any(|(at, _)| Path::new(&at.value) == Path::new("init"));
+        let is_named = guest.table.command_line.split_whitespace().any(|word| word.starts_with("rdinit="));
+        let mut clients = draft.clients.iter().filter(|client| client.domain == guest.monitor);
+        let has_disk = clients.any(|client| class::of(draft.providers[client.provider].class).holds_programs());
+        if !has_init && !is_named && !has_disk {
+            let message = format!("no program of guest `{}` is begun: `files` has no `init`", guest.table.name.value);
+            let help = "add `\"init\"` to `files`, or name another of them in `command_line`: `rdinit=/bin/sh`";
+            found.push(draft.at(&first.span, message).help(help).warning());
         }
     }
 }

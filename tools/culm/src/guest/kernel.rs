@@ -7,8 +7,15 @@ use std::path::Path;
 /// Bytes of the header.
 const HEADER: usize = 64;
 
-/// The first bytes of gzip, which Debian does not use and others do.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// Forms in which kernels are packed, which Debian does not use and others do: what such a file has
+/// at which place, the form's name, and how to unpack it.
+const PACKED: &[(usize, &[u8], &str, &str)] = &[
+    (0, &[0x1f, 0x8b], "gzip", "unpack it: `gzip -dc FILE > NEW`"),
+    (0, b"\xfd7zXZ\0", "xz", "unpack it: `xz -dc FILE > NEW`"),
+    (0, &[0x28, 0xb5, 0x2f, 0xfd], "zstd", "unpack it: `zstd -dc FILE > NEW`"),
+    // Linux, drivers/firmware/efi/libstub/zboot-header.S.
+    (4, b"zimg", "EFI zboot", "take `arch/arm64/boot/Image` from the same build, or build without CONFIG_EFI_ZBOOT"),
+];
 
 /// The most bytes that a kernel can use: what a processor can address without FEAT_LPA (Arm ARM,
 /// D8.1). A header that says more is none, and sums with it could overflow.
@@ -28,8 +35,13 @@ pub struct Kernel {
 pub enum NoKernel {
     /// It cannot be read, in the operating system's words.
     Unreadable(String),
-    /// It is packed by gzip.
-    Gzip,
+    /// It is packed.
+    Packed {
+        /// The form's name.
+        by: &'static str,
+        /// How to unpack it.
+        help: &'static str,
+    },
     /// It has no header of an arm64 Image.
     NoImage,
     /// It is for big-endian processors.
@@ -53,8 +65,10 @@ impl Kernel {
     }
 
     fn from_header(header: &[u8], file: u64) -> Result<Self, NoKernel> {
-        if header.starts_with(&GZIP) {
-            return Err(NoKernel::Gzip);
+        let is_there =
+            |(at, sign, ..): &&(usize, &[u8], _, _)| header.get(*at..).is_some_and(|rest| rest.starts_with(sign));
+        if let Some(&(_, _, by, help)) = PACKED.iter().find(is_there) {
+            return Err(NoKernel::Packed { by, help });
         }
         let Ok(header) = <&[u8; HEADER]>::try_from(header) else { return Err(NoKernel::NoImage) };
         let word = |at: usize| header[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
@@ -96,6 +110,19 @@ mod tests {
         assert_eq!(read(header(0, 9000, 1, b"ARM\x64")), Err(NoKernel::BigEndian));
         assert_eq!(read(header(0x8_0000, 9000, 0, b"ARM\x64")), Err(NoKernel::Offset(0x8_0000)));
         assert_eq!(read(vec![0; 63]), Err(NoKernel::NoImage));
-        assert_eq!(read(vec![0x1f, 0x8b, 8]), Err(NoKernel::Gzip));
+    }
+
+    #[test]
+    fn a_packed_kernel_is_told_from_none() {
+        let by = |header: &[u8]| match Kernel::from_header(header, 5000) {
+            Err(NoKernel::Packed { by, .. }) => Some(by),
+            _ => None,
+        };
+        assert_eq!(by(b"\x1f\x8b\x08"), Some("gzip"));
+        assert_eq!(by(b"\xfd7zXZ\0\0\x04"), Some("xz"));
+        assert_eq!(by(b"\x28\xb5\x2f\xfd\x04"), Some("zstd"));
+        assert_eq!(by(b"MZ\0\0zimg\0\x20"), Some("EFI zboot"));
+        assert_eq!(by(b"MZ\0\0zim"), None);
+        assert_eq!(by(&header(0, 9000, 0, b"ARM\x64")), None);
     }
 }

@@ -77,7 +77,7 @@ fn cache(tree: &Tree) -> PathBuf {
 }
 
 /// The folder of a package's files, which is there after it was fetched.
-fn folder(tree: &Tree, package: &str) -> PathBuf {
+pub fn folder(tree: &Tree, package: &str) -> PathBuf {
     cache(tree).join(format!("{RELEASE}-arm64")).join(package)
 }
 

@@ -47,6 +47,10 @@ impl Class for Block {
         (service == Service::Shared).then(ConnectionKind::of::<BlockClient>)
     }
 
+    fn holds_programs(&self) -> bool {
+        true
+    }
+
     fn device_keys(&self) -> Vec<Key> {
         keys::device_keys()
     }
