@@ -131,6 +131,11 @@ impl RamFiles {
         self.nodes.get(path)?.content.as_deref().map(Vec::as_slice)
     }
 
+    /// Returns how many files are open.
+    pub fn open_files(&self) -> usize {
+        self.open.iter().flatten().count()
+    }
+
     /// The provider's next life: no file is open.
     pub fn restarted(self) -> Self {
         let mut port = Self::port(&self.connection);
@@ -242,9 +247,14 @@ impl RamFiles {
         if folder.is_folder { Ok(()) } else { Err(Error::WrongKind) }
     }
 
-    /// Returns how many bytes all files have.
+    /// Returns how many bytes all files have, those included that are open and nowhere else any
+    /// more.
     fn used(&self) -> usize {
-        self.nodes.values().filter_map(|node| node.content.as_ref()).map(|content| content.len()).sum()
+        let open = self.open.iter().flatten().filter(|open| open.mode == Mode::Read);
+        let open = open.filter_map(|open| open.content.as_ref());
+        let there = self.nodes.values().filter_map(|node| node.content.as_ref());
+        let contents: BTreeMap<_, _> = there.chain(open).map(|content| (Rc::as_ptr(content), content.len())).collect();
+        contents.values().sum()
     }
 
     fn open(&mut self, request: &Request, mode: Mode) -> Result<Done, Error> {

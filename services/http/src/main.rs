@@ -50,8 +50,9 @@ const FRESH: time::Duration = time::Duration::from_millis(200);
 /// How long an open file serves all who ask for its path.
 const OPEN_FILE: time::Duration = time::Duration::from_secs(1);
 
-/// How often connections are looked through for those that took too long.
-const PATROL: time::Duration = time::Duration::from_secs(1);
+/// How often connections are looked through for those that took too long, and files for those that
+/// are open for nobody.
+const PATROL: time::Duration = OPEN_FILE;
 
 /// The server with what it serves.
 type WebServer = Server<'static, Observer, Option<Store>>;
@@ -64,7 +65,7 @@ struct Http {
     server: WebServer,
     /// The crash reports, if somebody keeps them and the status page may show them.
     crashes: Option<Crashes>,
-    /// When to look through the connections again.
+    /// When to look through the connections and open files again.
     patrol: Instant,
     patrol_ticks: u64,
 }
@@ -137,6 +138,9 @@ impl Http {
             let more = self.server.run(&mut Network(&mut self.stack), now.ticks(), TURNS);
             if now >= self.patrol {
                 self.server.expire(&mut Network(&mut self.stack), now.ticks());
+                if let Some(files) = self.server.files() {
+                    files.patrol();
+                }
                 self.patrol = Instant::from_ticks(now.ticks() + self.patrol_ticks);
             }
             let asleep = match self.server.files() {
@@ -152,7 +156,7 @@ impl Http {
         if let Some(crashes) = &self.crashes {
             culm::wake_at(crashes.wake());
         }
-        if self.server.open() > 0 {
+        if self.server.open() > 0 || self.server.files().as_ref().is_some_and(Store::has_open_files) {
             culm::wake_at(self.patrol);
         }
         self.count();

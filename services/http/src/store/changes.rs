@@ -1,7 +1,7 @@
 //! Uploads and removals: what each stage asks of the class, and what its answers mean.
 
 use super::properties::{entry, trouble};
-use super::{Need, State, Store, Tag, Work};
+use super::{Job, Need, State, Store, Tag, Work};
 use alloc::string::String;
 use culm_file::{Error, File, Info, NotSent};
 use culm_http::files::{Found, Trouble};
@@ -13,6 +13,8 @@ pub(super) struct Change {
     pub(super) stage: Stage,
     /// Bytes of the new file, as far as they are known: it is begun only where they have space.
     pub(super) length: u64,
+    /// When it is begun once more, or was: the space that there was not may be free by then.
+    pub(super) again_at: Option<u64>,
     /// Whether the stage's request was sent.
     pub(super) is_sent: bool,
     pub(super) found: Option<Result<Found, Trouble>>,
@@ -148,6 +150,9 @@ impl Store {
 
     pub(super) fn write_ended(&mut self, work: Work, buffer: u16, error: Option<Error>) {
         self.release(buffer);
+        if error == Some(Error::Full) {
+            self.make_space();
+        }
         if let Some(State::Changing(change)) = self.job(work).map(|job| &mut job.state) {
             change.writes = change.writes.saturating_sub(1);
             if let Some(error) = error {
@@ -161,6 +166,8 @@ impl Store {
     /// A request of a change was answered.
     pub(super) fn answered(&mut self, work: Work, result: Result<Option<Info>, Error>) {
         let (today, has_changed) = (self.today, self.has_changed);
+        let may_become_free = result == Err(Error::Full) && self.make_space();
+        let again_at = self.now.saturating_add(self.fresh);
         let Some(State::Changing(change)) = self.job(work).map(|job| &mut job.state) else { return };
         match change.stage {
             Stage::Finding => {
@@ -175,6 +182,10 @@ impl Store {
             Stage::Creating if result.is_ok() => {
                 (change.stage, change.is_sent, change.outcome) = (Stage::Writing, false, Some(Ok(())));
             }
+            Stage::Creating if may_become_free && change.again_at.is_none() => {
+                (change.file, change.again_at) = (None, Some(again_at));
+                return;
+            }
             Stage::Creating | Stage::Writing => {
                 (change.file, change.outcome) = (None, Some(result.map(|_| ()).map_err(trouble)));
             }
@@ -186,10 +197,34 @@ impl Store {
         self.tell(work.slot);
     }
 
+    /// Begins the new files once more for which there was no space, when their time has come.
+    pub(super) fn create_again(&mut self) {
+        for index in 0..self.changing.len() {
+            let slot = self.changing[index];
+            let now = self.now;
+            let State::Changing(change) = &mut self.jobs[usize::from(slot)].state else { continue };
+            let has_failed = change.is_sent && change.file.is_none() && change.outcome.is_none();
+            if change.stage == Stage::Creating && has_failed && change.again_at.is_some_and(|at| at <= now) {
+                change.is_sent = false;
+                self.change(slot);
+            }
+        }
+    }
+
     /// Files were changed, or not: also if the slot has turned to other work.
     pub(super) fn changed(&mut self, work: Work, error: Option<Error>) {
-        self.left.retain(|(left, _)| *left != work);
+        let left = self.left.iter().position(|(left, _)| *left == work);
+        let path = match left {
+            Some(index) => Some(self.left.swap_remove(index).1),
+            None => match self.job(work) {
+                Some(Job { state: State::Changing(change), .. }) => Some(change.path.clone()),
+                _ => None,
+            },
+        };
         self.files_change();
+        if let Some(path) = path {
+            self.replaced(&path);
+        }
         self.answered(work, error.map_or(Ok(None), Err));
         // The provider's earlier life may have done it, and may not.
         if error == Some(Error::Lost)

@@ -1,7 +1,7 @@
 //! Uploads and removals.
 
 use crate::common::Pipe;
-use crate::world::{World, delete, get, put};
+use crate::world::{World, delete, get, large, put, settle};
 use culm_file::Operation;
 use culm_file::testing::RamFiles;
 
@@ -178,4 +178,124 @@ fn an_upload_goes_on_after_a_queue_that_was_full() {
         assert_eq!(world.answer(slot).0, 201);
         assert_eq!(world.files().get(&format!("/new{slot}")).map(<[u8]>::len), Some(150_000 + slot));
     }
+}
+
+/// Has readers begin with a version of a file each and take no more of it, while it is replaced, by
+/// an upload or by another component. Returns which clients they are.
+fn read_what_is_replaced(world: &mut World, by_upload: bool) -> std::ops::Range<usize> {
+    const READERS: usize = 18;
+    for version in 0..READERS {
+        world.pipe(version).input = get("/large").into_bytes();
+        settle(world);
+        world.now += 1;
+        let content = "x".repeat(100_000 + version);
+        if by_upload {
+            upload_while_others_wait(world, READERS, &content);
+            assert_eq!(world.answer(READERS).0, 204, "version {version}");
+        } else {
+            world.files().put("/large", content.as_bytes());
+        }
+        world.now += 1;
+    }
+    0..READERS
+}
+
+/// Has a client replace the large file while the others take nothing.
+fn upload_while_others_wait(world: &mut World, slot: usize, content: &str) {
+    world.pipe(slot).input = put("/large", content).into_bytes();
+    for _ in 0..40 {
+        world.pipe(slot).unacknowledged = 0;
+        settle(world);
+    }
+}
+
+#[test]
+fn slow_readers_keep_two_old_versions_at_most_and_not_for_long() {
+    for by_upload in [true, false] {
+        let mut world = World::new(20, 128 * 1024);
+        let readers = read_what_is_replaced(&mut world, by_upload);
+        // The last one reads what nobody is known to have replaced where that was not done here.
+        let most = if by_upload { 2 } else { 3 };
+        assert_eq!(world.files().open_files(), most, "by an upload: {by_upload}");
+        world.now += 300;
+        settle(&mut world);
+        assert_eq!(world.files().open_files(), 0, "by an upload: {by_upload}");
+        // They get nothing of another version.
+        world.run(|_| 0);
+        for slot in readers {
+            assert!(world.pipe(slot).aborted, "client {slot}");
+            let (_, content) = world.answer(slot);
+            assert!(content.iter().all(|byte| *byte == b'x') || content == large(300_000)[..content.len()]);
+        }
+    }
+}
+
+#[test]
+fn readers_of_one_old_version_all_end_with_it() {
+    const READERS: usize = 5;
+    let mut world = World::new(READERS + 1, 128 * 1024);
+    for slot in 0..READERS {
+        world.pipe(slot).input = get("/large").into_bytes();
+        settle(&mut world);
+        world.now += 1;
+    }
+    upload_while_others_wait(&mut world, READERS, "other");
+    world.now += 299 - READERS as u64;
+    world.run(|_| 0);
+    for slot in 0..READERS {
+        assert_eq!(world.answer(slot), (200, large(300_000)), "client {slot}");
+    }
+}
+
+#[test]
+fn a_slow_reader_goes_on_after_its_file_was_opened_anew() {
+    let mut world = World::new(2, 128 * 1024);
+    world.pipe(0).input = get("/large").into_bytes();
+    settle(&mut world);
+    world.now += 1000;
+    settle(&mut world);
+    assert_eq!(world.files().open_files(), 0);
+    // Another file is another one's.
+    assert_eq!(world.ask(1, &put("/index.html", "new")).0, 204);
+    world.run(|_| 0);
+    assert_eq!(world.answer(0), (200, large(300_000)));
+}
+
+#[test]
+fn an_upload_gets_the_space_of_old_versions() {
+    let mut world = World::new(20, 128 * 1024);
+    let _ = read_what_is_replaced(&mut world, true);
+    // With the new file there is room for two versions, and not for four.
+    world.files().space = 100_017 + 2 * 100_100;
+    upload_while_others_wait(&mut world, 19, &"y".repeat(100_100));
+    assert!(world.pipe(19).output.is_empty(), "it waits for space");
+    world.now += 1;
+    settle(&mut world);
+    settle(&mut world);
+    assert_eq!(world.answer(19).0, 204);
+    // What has no space at all is refused, after it was tried once more.
+    world.pipe(18).input = get("/large").into_bytes();
+    settle(&mut world);
+    world.now += 1;
+    world.pipe(19).input = put("/large", &"z".repeat(1_000_000)).into_bytes();
+    settle(&mut world);
+    assert!(world.pipe(19).output.is_empty(), "it waits for space");
+    world.now += 1;
+    settle(&mut world);
+    assert_eq!(world.answer(19).0, 507);
+}
+
+#[test]
+fn what_nobody_reads_is_closed() {
+    let mut world = World::new(1, 128 * 1024);
+    world.is_patrolled = false;
+    for version in 0..40_usize {
+        world.files().put("/large", &large(200_000 + version));
+        assert_eq!(world.ask(0, &get("/large")).0, 200);
+        assert_eq!(world.files().open_files(), 1);
+        world.now += 5;
+    }
+    world.is_patrolled = true;
+    world.run(|_| 0);
+    assert_eq!(world.files().open_files(), 0);
 }

@@ -20,6 +20,8 @@ pub struct World {
     pub now: u64,
     /// Requests for bytes that the files have answered in [`World::run`].
     pub reads: usize,
+    /// Whether what is open is looked through in each round; a component does so each second.
+    pub is_patrolled: bool,
 }
 
 impl World {
@@ -44,7 +46,7 @@ impl World {
         let mut server = Server::with_files(site, Clock, Some(store), clients, TIMEOUTS);
         (0..clients).for_each(|slot| server.opened(slot, 0));
         let pipes = Pipes((0..clients).map(|_| Some(Pipe { buffer: Some(32 * 1024), ..Pipe::default() })).collect());
-        Self { server, files: Some(files), pipes, now: 0, reads: 0 }
+        Self { server, files: Some(files), pipes, now: 0, reads: 0, is_patrolled: true }
     }
 
     pub fn files(&mut self) -> &mut RamFiles {
@@ -55,9 +57,18 @@ impl World {
         self.pipes.0[slot].as_mut().expect("a client")
     }
 
+    /// Begins a round of the server's files.
+    fn begin_round(&mut self) {
+        let store = self.server.files().as_mut().expect("a store");
+        store.begin_round(self.now);
+        if self.is_patrolled {
+            store.patrol();
+        }
+    }
+
     /// A round of the server.
     pub fn serve(&mut self) {
-        self.server.files().as_mut().expect("a store").begin_round(self.now);
+        self.begin_round();
         while let Some(slot) = self.server.files().as_mut().and_then(Store::news) {
             self.server.ready(slot);
         }
@@ -70,7 +81,7 @@ impl World {
     pub fn run(&mut self, mut order: impl FnMut(usize) -> usize) {
         let mut quiet = 0;
         while quiet < 6 {
-            let before = self.state();
+            let (before, mut is_idle) = (self.state(), true);
             for slot in 0..self.pipes.0.len() {
                 let pipe = self.pipe(slot);
                 pipe.unacknowledged = 0;
@@ -88,10 +99,11 @@ impl World {
                     }
                     self.reads += usize::from(files.taken[index].request.operation == Operation::Read);
                     files.finish(index);
+                    is_idle = false;
                 }
                 let _ = files.end_round();
             }
-            quiet = if self.state() == before { quiet + 1 } else { 0 };
+            quiet = if is_idle && self.state() == before { quiet + 1 } else { 0 };
         }
     }
 
@@ -143,7 +155,7 @@ pub fn delete(path: &str) -> String {
 
 /// A round in which each connection has a turn at most; returns whether some have more to do.
 pub fn short_round(world: &mut World) -> bool {
-    world.server.files().as_mut().expect("a store").begin_round(world.now);
+    world.begin_round();
     while let Some(slot) = world.server.files().as_mut().and_then(Store::news) {
         world.server.ready(slot);
     }
