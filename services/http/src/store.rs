@@ -2,11 +2,12 @@
 //!
 //! * **Open files.** What was opened for one reader serves all who ask for the same path within a
 //!   second, and is closed when nobody reads it after that, or when its place is needed. After each
-//!   change that goes through here everything is opened anew, since one file can have several names.
-//!   While all places are taken, a file that was opened some seconds ago is closed, once what is on
-//!   its way of it is there: its readers have it opened again when they go on, and break off if it
-//!   is not the same any more. So neither slow readers nor many keep anybody from other files.
-//!   What is open keeps its space, although others have replaced it: few such versions stay open.
+//!   change that goes through here everything is opened anew, since one file can have several
+//!   names. While all places are taken, a file that was opened some seconds ago is closed, once
+//!   what is on its way of it is there: its readers have it opened again when they go on, and break
+//!   off if it is not the same any more. So neither slow readers nor many keep anybody from other
+//!   files. What is open keeps its space, although others have replaced it: few such versions stay
+//!   open.
 //! * **Buffers.** The client's memory is divided into buffers. Half of them are for what is on its
 //!   way. A reader has one only from the request to the disk until the bytes are in the send
 //!   buffer: a client that reads slowly holds none. An upload holds one that it fills, and those

@@ -131,9 +131,9 @@ impl Store {
         true
     }
 
-    /// Begins to open a file for readers, in place of its earlier version, of the one that is oldest
-    /// among those without readers, or among those that can be opened again. Returns its place, if
-    /// there is room.
+    /// Begins to open a file for readers, in place of its earlier version, of the one that is
+    /// oldest among those without readers, or among those that can be opened again. Returns its
+    /// place, if there is room.
     fn open_file(&mut self, path: &str) -> Option<usize> {
         let path = format!("/{path}");
         let unread = self.open.iter().enumerate().filter(|(_, shared)| shared.readers == 0);
@@ -168,8 +168,8 @@ impl Store {
         (self.open[place].readers == 0).then_some(place)
     }
 
-    /// Takes a place from its readers: at once from those of whose reads none is under way, and from
-    /// the others as theirs end. They go on where the file is opened anew and is the same.
+    /// Takes a place from its readers: at once from those of whose reads none is under way, and
+    /// from the others as theirs end. They go on where the file is opened anew and is the same.
     ///
     /// If it waited for a place of which nothing is under way, readers that a disk is slow to serve
     /// would keep all others away: each of them has asked, or wants to ask, for more all the time.
@@ -237,8 +237,9 @@ impl Store {
     }
 
     /// Looks through what is open, which is to be done each `fresh` units of time while
-    /// [`Self::has_open_files`]: closes what serves nobody, for the space of a file that is replaced
-    /// or removed is free only then; and has those who read for long go on with what is there now.
+    /// [`Self::has_open_files`]: closes what serves nobody, for the space of a file that is
+    /// replaced or removed is free only then; and has those who read for long go on with what is
+    /// there now.
     pub fn patrol(&mut self) {
         for place in 0..self.open.len() {
             let shared = &self.open[place];
@@ -291,8 +292,8 @@ impl Store {
         self.limit_old_versions();
     }
 
-    /// Takes it that what is at the path of a place, which was opened just now, has replaced what was
-    /// found there before: another component may have changed it.
+    /// Takes it that what is at the path of a place, which was opened just now, has replaced what
+    /// was found there before: another component may have changed it.
     fn replaced_by(&mut self, place: usize) {
         for other in 0..self.open.len() {
             let (old, new) = (&self.open[other], &self.open[place]);
@@ -304,8 +305,8 @@ impl Store {
         self.limit_old_versions();
     }
 
-    /// Takes their places from the readers of the oldest old versions until few enough are left, but
-    /// for those that are open for a moment only: fast readers end with what they began.
+    /// Takes their places from the readers of the oldest old versions until few enough are left,
+    /// but for those that are open for a moment only: fast readers end with what they began.
     fn limit_old_versions(&mut self) {
         loop {
             let old = || self.open.iter().enumerate().filter(|(_, shared)| shared.is_old_version());
