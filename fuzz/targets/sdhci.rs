@@ -20,7 +20,7 @@ use block_sdhci::{Options, Sdhci, Starting};
 use culm::connection::BlockDriver;
 use culm::time::{self, Duration};
 use culm::{Region, testing};
-use culm_block::{BLOCK, Request, Segment};
+use culm_block::{BLOCK, Port, Request, Segment};
 use culm_mmio::{Registers, Width};
 use libfuzzer_sys::fuzz_target;
 use peers::Input;
@@ -112,7 +112,10 @@ impl World {
     /// A turn of the driver, and one of its client's.
     fn turn(&mut self) {
         self.driver = self.driver.take().map(|driver| match driver {
-            Driver::Starting(starting) => starting.finish(self.queues).map_or_else(Driver::Starting, Driver::Running),
+            Driver::Starting(starting) => {
+                let started = starting.finish(|| Port::connect(self.queues));
+                started.map_or_else(Driver::Starting, Driver::Running)
+            },
             Driver::Running(mut driver) => {
                 if self.liar.fake.interrupts() {
                     driver.interrupted();

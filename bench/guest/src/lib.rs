@@ -11,4 +11,5 @@ pub mod ipc;
 pub mod loops;
 pub mod mark;
 pub mod pair;
+pub mod rows;
 pub mod work;

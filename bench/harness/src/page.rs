@@ -37,6 +37,7 @@ const PLOTS: &[(&str, &str)] = &[
     ("blk-components", "A virtio disk: Culm's instructions per request, by component"),
     ("blk-throughput", "A virtio disk: MiB per second by the size of a request"),
     ("sd-instructions", "An SD card, by DMA and by the driver (PIO): instructions per request by its size"),
+    ("sd-raw-instructions", "An SD card's driver alone, by DMA and by PIO: instructions per request by its size"),
     ("sd-components", "An SD card: Culm's instructions per request, by component"),
     ("sd-throughput", "An SD card, by DMA and by the driver (PIO): MiB per second by the size of a request"),
 ];

@@ -81,10 +81,19 @@ impl Port {
         }
     }
 
+    /// Creates the side of a driver, whose requests may name all that a device sees.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::new`].
+    pub fn connect(connection: &BlockDriver) -> Self {
+        let BlockDriver { requests, answers, channel } = *connection;
+        Self::new(requests, answers, channel, MAX_DISK)
+    }
+
     /// Creates the side of a driver that has no disk, and uses nothing but [`Self::refuse_all`].
     pub fn without_disk(connection: &BlockDriver) -> Self {
-        let BlockDriver { requests, answers, channel } = *connection;
-        let mut port = Self::new(requests, answers, channel, MAX_DISK);
+        let mut port = Self::connect(connection);
         port.set_disk(Disk::ABSENT);
         port
     }

@@ -7,23 +7,21 @@
 
 extern crate alloc;
 
-mod work;
-
 use alloc::vec::Vec;
 use block_virtio::{Engine, registers};
 use culm::time::Instant;
 use culm::{Channels, Component, Interrupt, Progress, run_rounds};
 use culm_bench_guest::disk::{self, DISK, MAX_BLOCKS, MAX_DEPTH, Row, SPAN};
+use culm_bench_guest::rows::Rows;
 use culm_block::{BLOCK, Completion, Request, Segment, Shift};
 use culm_mmio::Mapped;
-use work::Work;
 
 culm::component!(BlockRaw);
 
 struct BlockRaw {
     engine: Engine<Mapped<{ registers::SIZE }>, u32>,
     interrupt: Interrupt,
-    work: Work,
+    rows: Rows,
     /// The row whose requests are made, and a request for each tag, of which the first block is yet
     /// to be set.
     made: Option<usize>,
@@ -45,7 +43,7 @@ impl Component for BlockRaw {
         assert!(data.len() >= (MAX_DEPTH * MAX_BLOCKS) as usize * BLOCK, "{} bytes are too few", data.len());
         let data = data.dma() / BLOCK as u64;
         culm::wake_at(Instant::default());
-        Self { engine, interrupt, work: Work::new(&DISK), made: None, requests: Vec::new(), data }
+        Self { engine, interrupt, rows: Rows::new(&DISK), made: None, requests: Vec::new(), data }
     }
 
     #[inline(always)]
@@ -73,7 +71,7 @@ impl BlockRaw {
             if let Err(error) = result {
                 panic!("a request failed, so nothing is measured: {error}");
             }
-            if self.work.complete(tag) {
+            if self.rows.complete(tag) {
                 counters::ROWS.add(1);
             }
         }
@@ -86,12 +84,12 @@ impl BlockRaw {
     /// Gives the device as many requests as are to be under way.
     #[inline(always)]
     fn send(&mut self) {
-        let Some((number, row)) = self.work.row() else { return };
+        let Some((number, row)) = self.rows.row() else { return };
         if self.made != Some(number) {
             self.made = Some(number);
             self.requests = (0..MAX_DEPTH).map(|tag| request(row, self.data, tag)).collect();
         }
-        while let Some((index, tag)) = self.work.next_request(row) {
+        while let Some((index, tag)) = self.rows.next_request(row) {
             let given = if row.is_flush(index) {
                 self.engine.give(&Request::flush(), Shift::NONE, tag)
             } else {
@@ -102,7 +100,7 @@ impl BlockRaw {
             if given.is_err() {
                 return;
             }
-            self.work.sent(tag);
+            self.rows.sent(tag);
         }
     }
 }

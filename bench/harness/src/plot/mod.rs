@@ -7,6 +7,11 @@ use anyhow::{Context, Result};
 use chart::{Bar, Lines, Scale, Series, Stacked};
 use std::path::Path;
 
+/// Titles of what requests to disks cost.
+const VIRTIO: &str = "Requests to a virtio disk, one at a time: guest instructions";
+const CARD: &str = "Requests to an SD card, one at a time: guest instructions";
+const ALONE: &str = "Requests of an SD card's driver, one at a time: guest instructions";
+
 /// Writes every plot that the results have figures for, of benchmarks that are `whole`. Returns how
 /// many that were.
 pub fn write(folder: &Path, results: &Results, whole: impl Fn(&str) -> bool) -> Result<usize> {
@@ -22,10 +27,11 @@ pub fn write(folder: &Path, results: &Results, whole: impl Fn(&str) -> bool) -> 
         ("crossing-components", crossing(results)),
         ("steps-components", components(results, "steps")),
         ("growth-cost", growth(results)),
-        ("blk-instructions", disk_cost(results, "blk", "Requests to a virtio disk, one at a time: guest instructions")),
+        ("blk-instructions", disk_cost(results, "blk", VIRTIO, |_| true)),
         ("blk-throughput", disk_throughput(results, "blk", "A virtio disk, one request at a time: throughput")),
         ("blk-components", disk_components(results, "blk")),
-        ("sd-instructions", disk_cost(results, "sd", "Requests to an SD card, one at a time: guest instructions")),
+        ("sd-instructions", disk_cost(results, "sd", CARD, |row| !row.starts_with("raw-"))),
+        ("sd-raw-instructions", disk_cost(results, "sd", ALONE, |row| row.starts_with("raw-"))),
         ("sd-throughput", disk_throughput(results, "sd", "An SD card, one request at a time: throughput")),
         ("sd-components", disk_components(results, "sd")),
     ];
@@ -204,10 +210,11 @@ fn growth(results: &Results) -> Option<String> {
     .draw()
 }
 
-/// One line for each way and operation of a disk: a figure by the size of requests, one at a time.
-fn by_size(results: &Results, bench: &str, unit: &str) -> Vec<Series> {
+/// One line for each way and operation of a disk: a figure by the size of requests, one at a time,
+/// of rows that are wanted.
+fn by_size(results: &Results, bench: &str, unit: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<Series> {
     let mut lines: Vec<Series> = Vec::new();
-    for entry in results.entries().iter().filter(|entry| entry.bench == bench) {
+    for entry in results.entries().iter().filter(|entry| entry.bench == bench && is_wanted(&entry.row)) {
         let text = |name: &str| entry.params.get(name).and_then(|value| value.as_str());
         let (Some(size), Some(1.0)) = (number(entry, "size"), number(entry, "depth")) else { continue };
         let Some(operation) = text("operation").filter(|operation| ["read", "write"].contains(operation)) else {
@@ -227,13 +234,13 @@ fn by_size(results: &Results, bench: &str, unit: &str) -> Vec<Series> {
     lines
 }
 
-fn disk_cost(results: &Results, bench: &str, title: &str) -> Option<String> {
-    let series = by_size(results, bench, "instructions/request");
+fn disk_cost(results: &Results, bench: &str, title: &str, is_wanted: impl Fn(&str) -> bool) -> Option<String> {
+    let series = by_size(results, bench, "instructions/request", is_wanted);
     Lines { title, x: "bytes of a request", y: "instructions per request", series, scale: Scale::Both }.draw()
 }
 
 fn disk_throughput(results: &Results, bench: &str, title: &str) -> Option<String> {
-    let series = by_size(results, bench, "MiB/s");
+    let series = by_size(results, bench, "MiB/s", |_| true);
     Lines { title, x: "bytes of a request", y: "MiB/s, this run only", series, scale: Scale::Both }.draw()
 }
 
@@ -247,7 +254,7 @@ fn disk_components(results: &Results, bench: &str) -> Option<String> {
         }
     }
     // Data that the driver moves itself would leave nothing to see of the others.
-    bars.retain(|bar| !bar.name.starts_with("pio-") || !bar.name.contains("128k"));
+    bars.retain(|bar| !bar.name.contains("pio-") || !bar.name.contains("128k"));
     Stacked { title: "Culm: guest instructions per request, by component", x: "instructions", bars }.draw()
 }
 

@@ -2,7 +2,8 @@
 //! the entry point.
 //!
 //! [`Starting`] is given the controller's registers and memory for its table of descriptors, resets
-//! it, and becomes [`Sdhci`] with the queues to the virtualiser, which is told of interrupts.
+//! it, and becomes [`Sdhci`] with its client ([`Source`]: the queues to the virtualiser), which is
+//! told of interrupts.
 //! [`Seated`] does so when the bus's driver has made the controller ready, and not before: until
 //! then nothing answers at its registers. None of them waits: each turn looks at the controller a
 //! few times, and what takes longer ends by an interrupt or a deadline.
@@ -52,6 +53,7 @@ pub mod registers;
 mod sdhci;
 mod seated;
 mod slot;
+mod source;
 mod starting;
 #[cfg(not(target_os = "none"))]
 pub mod testing;
@@ -63,6 +65,7 @@ mod work;
 pub use driver::Driver;
 pub use sdhci::{Counts, Options, Sdhci, Unusable};
 pub use seated::Seated;
+pub use source::Source;
 pub use starting::Starting;
 
 culm::manifest!();

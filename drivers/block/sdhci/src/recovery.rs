@@ -14,6 +14,7 @@ use crate::host::Line;
 use crate::registers::State;
 use crate::sdhci::{Sdhci, Turn};
 use crate::slot::{Phase, SETTLE_LIMIT, SOON};
+use crate::source::Source;
 use crate::trouble::Cause;
 use crate::work::{RETRIES, Stage};
 use culm::time::Instant;
@@ -41,7 +42,7 @@ enum After {
     Busy(Command, u128),
 }
 
-impl<R: Registers> Sdhci<R> {
+impl<R: Registers, S: Source> Sdhci<R, S> {
     /// Goes on after a command has failed, or was not taken.
     #[cold]
     pub(crate) fn fail(&mut self, fault: Fault, now: Instant) {

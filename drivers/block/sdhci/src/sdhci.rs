@@ -7,13 +7,13 @@ use crate::host::{Host, is_of_card};
 use crate::recovery::Mending;
 use crate::registers::Auto;
 use crate::slot::Phase;
+use crate::source::Source;
 use crate::trouble::Trouble;
 use crate::work::Work;
 use core::fmt;
 use culm::Progress;
-use culm::connection::BlockDriver;
 use culm::time::{self, Instant};
-use culm_block::{Disk, MAX_DISK, Port};
+use culm_block::{Disk, Port};
 use culm_mmio::Registers;
 use culm_sd::{Bus, Card, Init};
 
@@ -88,15 +88,15 @@ pub(crate) enum Turn {
     Idle,
 }
 
-/// The driver of one controller.
+/// The driver of one controller, and its client.
 #[derive(Debug)]
-pub struct Sdhci<R> {
+pub struct Sdhci<R, S = Port> {
     pub(crate) host: Host<R>,
     pub(crate) options: Options,
     /// `None` if the driver moves the data.
     pub(crate) table: Option<Table>,
     pub(crate) data: DataPort,
-    pub(crate) client: Port,
+    pub(crate) client: S,
     pub(crate) phase: Phase,
     pub(crate) exchange: Option<Exchange>,
     /// The recovery from a command that failed.
@@ -117,22 +117,15 @@ pub struct Sdhci<R> {
     interrupted: bool,
 }
 
-impl<R: Registers> Sdhci<R> {
+impl<R: Registers, S: Source> Sdhci<R, S> {
     /// Begins with a controller that has just been reset.
-    pub(crate) fn begin(
-        host: Host<R>,
-        options: Options,
-        data: DataPort,
-        table: Option<Table>,
-        connection: &BlockDriver,
-    ) -> Self {
-        let BlockDriver { requests, answers, channel, .. } = *connection;
+    pub(crate) fn begin(host: Host<R>, options: Options, data: DataPort, table: Option<Table>, client: S) -> Self {
         Self {
             host,
             options,
             table,
             data,
-            client: Port::new(requests, answers, channel, MAX_DISK),
+            client,
             phase: Phase::off(time::now()),
             exchange: None,
             mending: None,

@@ -5,53 +5,55 @@
 //! new life of the driver: the virtualiser sends again what was not answered.
 
 use crate::sdhci::{Counts, Options, Sdhci, Unusable};
+use crate::source::Source;
 use crate::starting::Starting;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use culm::connection::BlockDriver;
 use culm::{Progress, Region};
-use culm_block::Port;
+use culm_block::{Disk, Port};
 use culm_bus::{Seat, State};
 use culm_mmio::Registers;
 
 /// How far the controller's start has come.
 #[derive(Debug)]
-enum Stage<R> {
+#[expect(clippy::large_enum_variant, reason = "a driver has one of it")]
+enum Stage<R, S> {
     /// The bus's driver has not looked at the controller yet: no register may be touched.
     Waiting,
     /// The bus's driver keeps the controller off: clients are told that there is no disk.
-    Off(Port),
+    Off(S),
     /// The controller is being reset.
     Starting(Starting<R>),
     /// The controller is in use.
-    Running(Box<Sdhci<R>>),
+    Running(Box<Sdhci<R, S>>),
 }
 
-/// A controller and its place on the bus.
-pub struct Seated<R> {
+/// A controller, its place on the bus, and its client.
+pub struct Seated<R, S = Port> {
     seat: Seat,
     /// The bus driver's word on the controller when it was last looked at.
     state: Option<State>,
-    stage: Stage<R>,
+    stage: Stage<R, S>,
     registers: Box<dyn Fn() -> R>,
     memory: Region,
     data: Vec<Region>,
-    connection: BlockDriver,
+    client: Box<dyn Fn() -> S>,
     options: Options,
 }
 
-impl<R: Registers> Seated<R> {
-    /// Creates a controller that is not looked at yet. `registers` says where it is; `memory` and
-    /// `data` are what [`Starting::new`] says.
+impl<R: Registers, S: Source> Seated<R, S> {
+    /// Creates a controller that is not looked at yet. `registers` says where it is, and
+    /// `client` makes who uses it, anew each time that it is ready; `memory` and `data` are what
+    /// [`Starting::new`] says.
     pub fn new(
         seat: Seat,
         registers: Box<dyn Fn() -> R>,
         memory: Region,
         data: Vec<Region>,
-        connection: BlockDriver,
+        client: Box<dyn Fn() -> S>,
         options: Options,
     ) -> Self {
-        Self { seat, state: None, stage: Stage::Waiting, registers, memory, data, connection, options }
+        Self { seat, state: None, stage: Stage::Waiting, registers, memory, data, client, options }
     }
 
     /// Looks at what the bus's driver says. It does when it is notified, and at the start.
@@ -76,7 +78,9 @@ impl<R: Registers> Seated<R> {
             }
             State::Refused => {
                 culm::trouble::tell(format_args!("the bus's driver keeps the controller off: there is no disk"));
-                Stage::Off(Port::without_disk(&self.connection))
+                let mut client = (self.client)();
+                client.set_disk(Disk::ABSENT);
+                Stage::Off(client)
             }
         };
         Ok(())
@@ -117,16 +121,19 @@ impl<R: Registers> Seated<R> {
     #[cold]
     fn round_apart(&mut self) -> Progress {
         match core::mem::replace(&mut self.stage, Stage::Waiting) {
-            Stage::Starting(starting) => match starting.finish(&self.connection) {
+            Stage::Starting(starting) => match starting.finish(&self.client) {
                 Ok(sdhci) => {
                     self.stage = Stage::Running(Box::new(sdhci));
                     return Progress::More;
                 }
                 Err(starting) => self.stage = Stage::Starting(starting),
             },
-            Stage::Off(mut port) => {
-                let progress = port.refuse_all();
-                self.stage = Stage::Off(port);
+            Stage::Off(mut client) => {
+                client.begin();
+                let taken = client.take();
+                debug_assert!(taken.is_none(), "a disk without a medium takes nothing");
+                let progress = client.end_round(true);
+                self.stage = Stage::Off(client);
                 return progress;
             }
             stage => self.stage = stage,

@@ -4,6 +4,7 @@ use crate::exchange::{COMMAND_LIMIT, Exchange, Fault};
 use crate::host::{Way, is_of_card};
 use crate::registers::{Auto, State};
 use crate::sdhci::{Sdhci, Turn};
+use crate::source::Source;
 use crate::trouble::Cause;
 use culm::time::{Duration, Instant};
 use culm_block::{BLOCK, Disk, Error, MAX_BLOCKS};
@@ -68,7 +69,7 @@ fn wait_after(failures: u32) -> Duration {
     (POWER_OFF * (1 << failures.min(16))).min(LONGEST_WAIT)
 }
 
-impl<R: Registers> Sdhci<R> {
+impl<R: Registers, S: Source> Sdhci<R, S> {
     /// Begins to reset the controller. Everything follows from there.
     pub(crate) fn reset(&mut self, now: Instant) {
         // The reset forgets it.
@@ -112,7 +113,7 @@ impl<R: Registers> Sdhci<R> {
     /// Answers what a client asks of a disk that is not there.
     fn refuse_all(&mut self) {
         if self.disk.is_some_and(|disk| !disk.is_present()) {
-            let taken = self.client.next_in_place();
+            let taken = self.client.take();
             debug_assert!(taken.is_none(), "a disk without a medium takes nothing");
         }
     }

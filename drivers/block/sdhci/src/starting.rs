@@ -9,9 +9,9 @@ use crate::descriptors::Table;
 use crate::host::Host;
 use crate::sdhci::{Options, Sdhci, Unusable};
 use crate::slot::{SETTLE_LIMIT, SOON};
+use crate::source::Source;
 use alloc::vec::Vec;
 use culm::Region;
-use culm::connection::BlockDriver;
 use culm::time::{self, Instant};
 use culm_mmio::Registers;
 
@@ -56,21 +56,21 @@ impl<R: Registers> Starting<R> {
         Ok(Self { host, options, data: DataPort::new(data), table, limit, late: 0 })
     }
 
-    /// Returns the driver if the reset is done. Otherwise it asks for a turn in which to look
-    /// again.
+    /// Returns the driver if the reset is done, with the client that is made then. Otherwise it
+    /// asks for a turn in which to look again.
     ///
     /// # Errors
     ///
     /// If the reset is not done: itself.
     #[expect(clippy::result_large_err, reason = "it is moved a few times in a life")]
-    pub fn finish(mut self, connection: &BlockDriver) -> Result<Sdhci<R>, Self> {
+    pub fn finish<S: Source>(mut self, client: impl FnOnce() -> S) -> Result<Sdhci<R, S>, Self> {
         if self.host.is_reset() {
             if self.late > 0 {
                 culm::trouble::clear();
             }
             self.host.begin();
             let Self { host, options, data, table, .. } = self;
-            return Ok(Sdhci::begin(host, options, data, table, connection));
+            return Ok(Sdhci::begin(host, options, data, table, client()));
         }
         let now = time::now();
         if now >= self.limit {

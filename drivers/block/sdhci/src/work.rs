@@ -4,6 +4,7 @@ use crate::exchange::{COMMAND_LIMIT, Exchange, Fault};
 use crate::host::Way;
 use crate::registers::Auto;
 use crate::sdhci::{Sdhci, Turn};
+use crate::source::Source;
 use core::sync::atomic::{Ordering, fence};
 use culm::time::{Duration, Instant};
 use culm_block::{Error, Operation, Taken};
@@ -46,10 +47,8 @@ pub(crate) enum Stage {
     Check { limit: Instant },
 }
 
-/// A request that is under way. The whole of it stays in the port ([`Port::taken`]): no other
-/// request is taken before its answer.
-///
-/// [`Port::taken`]: culm_block::Port::taken
+/// A request that is under way. The whole of it stays with the client
+/// ([`Source::taken`]): no other request is taken before its answer.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub token: u16,
@@ -94,12 +93,12 @@ fn first_stage(operation: Operation) -> Stage {
     if operation.moves_data() { Stage::Move } else { Stage::Clear(0) }
 }
 
-impl<R: Registers> Sdhci<R> {
+impl<R: Registers, S: Source> Sdhci<R, S> {
     /// Takes a request, or does the next thing for the one under way.
     #[inline]
     pub(crate) fn go_on(&mut self, now: Instant) -> Turn {
         if self.work.is_none() {
-            let Some(taken) = self.client.next_in_place() else { return Turn::Idle };
+            let Some(taken) = self.client.take() else { return Turn::Idle };
             self.counts.requests += 1;
             if taken.request.operation == Operation::Flush {
                 // Nothing is written that is not durable: see the head of this crate.

@@ -7,7 +7,7 @@ use block_sdhci::{Options, Sdhci, Starting};
 use culm::connection::BlockDriver;
 use culm::{Region, testing, time};
 use culm_block::testing::ring;
-use culm_block::{BLOCK, Client, Completion, Disk, Error, MAX_DISK, Request, Segment};
+use culm_block::{BLOCK, Client, Completion, Disk, Error, MAX_DISK, Port, Request, Segment};
 use culm_mmio::{Registers, Width};
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -195,7 +195,7 @@ impl World {
         let connection = BlockDriver { requests: ring(64), answers: ring(64), channel: 1 };
         let memory = if is_pio { vec![data] } else { Vec::new() };
         let starting = Starting::new(controller.clone(), &table, memory, Options::default()).expect("it is of use");
-        let driver = starting.finish(&connection).ok().expect("QEMU's controller is reset at once");
+        let driver = starting.finish(|| Port::connect(&connection)).ok().expect("QEMU's controller is reset at once");
         let client = Client::new(connection.requests, connection.answers, 2, MAX_DISK);
         let mut world = Self { driver, controller, client, data };
         world.run();

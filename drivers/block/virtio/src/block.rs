@@ -7,7 +7,7 @@
 use crate::engine::Engine;
 use culm::connection::BlockDriver;
 use culm::{Progress, Region};
-use culm_block::{Completion, MAX_DISK, Port, Shift};
+use culm_block::{Completion, Port, Shift};
 use culm_virtio::{Interface, Unusable};
 
 /// The driver's state: the device, whose requests have the virtualiser's tokens for tags, and the
@@ -29,9 +29,7 @@ impl<I: Interface> Block<I> {
     /// The reason why the device cannot be used.
     pub fn new(interface: I, memory: Region, connection: &BlockDriver) -> Result<Self, Unusable> {
         let engine = Engine::new(interface, memory)?;
-        let BlockDriver { requests, answers, channel } = *connection;
-        let port = Port::new(requests, answers, channel, MAX_DISK);
-        let mut block = Self { engine, port, shown: 0, is_quiet: false };
+        let mut block = Self { engine, port: Port::connect(connection), shown: 0, is_quiet: false };
         block.tell();
         Ok(block)
     }

@@ -5,7 +5,7 @@ use crate::testing::{Fake, FakeCard};
 use crate::{Options, Seated};
 use culm::connection::{BusClient, BusProviderClient};
 use culm::{Region, testing, time};
-use culm_block::{BLOCK, Client, Completion, Error, MAX_DISK, Request};
+use culm_block::{BLOCK, Client, Completion, Error, MAX_DISK, Port, Request};
 use culm_bus::{Details, Seat, Tenant};
 use std::boxed::Box;
 use std::vec;
@@ -41,7 +41,8 @@ impl Slot {
         fake.insert(FakeCard::new(2, 7));
         let registers = fake.clone();
         let (queues, options) = (connection(), Options::default());
-        let seated = Seated::new(seat, Box::new(move || registers.clone()), own, Vec::new(), queues, options);
+        let (registers, port) = (Box::new(move || registers.clone()), Box::new(move || Port::connect(&queues)));
+        let seated = Seated::new(seat, registers, own, Vec::new(), port, options);
         let client = Client::new(queues.requests, queues.answers, 2, MAX_DISK);
         Self { fake, tenant, seated, client }
     }

@@ -5,7 +5,7 @@ use crate::{Options, Sdhci, Starting};
 use culm::connection::BlockDriver;
 use culm::{Region, testing, time};
 use culm_block::testing::ring;
-use culm_block::{BLOCK, Client, Completion, Disk, Error, MAX_DISK, Request, Segment};
+use culm_block::{BLOCK, Client, Completion, Disk, Error, MAX_DISK, Port, Request, Segment};
 use std::vec;
 use std::vec::Vec;
 
@@ -78,7 +78,7 @@ impl World {
         let connection = connection();
         let options = Options { trusts_erasing: true, ..options };
         let starting = Starting::new(fake.clone(), &own, memory, options).expect("it is of use");
-        let driver = starting.finish(&connection).expect("a fake is reset at once");
+        let driver = starting.finish(|| Port::connect(&connection)).expect("a fake is reset at once");
         let client = Client::new(connection.requests, connection.answers, 2, MAX_DISK);
         let mut world = Self {
             fake,
@@ -105,7 +105,7 @@ impl World {
     /// Has the next life take over.
     #[expect(clippy::result_large_err, reason = "it is moved a few times in a test")]
     pub fn take_over(&mut self, starting: Starting<Fake>) -> Result<(), Starting<Fake>> {
-        self.driver = starting.finish(&self.connection)?;
+        self.driver = starting.finish(|| Port::connect(&self.connection))?;
         self.is_new = true;
         Ok(())
     }

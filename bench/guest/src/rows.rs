@@ -1,14 +1,15 @@
-//! The way through the rows: which request is next, and where what is measured begins and ends.
+//! The way of a driver that reads and writes for itself through the rows: which request is next,
+//! and where what is measured begins and ends.
 //!
 //! `block-bench` has the same steps in its own loop: what a call apart from it costs, its rows
 //! would count too.
 
-use culm_bench_guest::disk::Row;
-use culm_bench_guest::mark;
+use crate::disk::Row;
+use crate::mark;
 
-/// A program's way through rows: which request is next, and where what is measured begins and ends.
+/// The rows, and how far they are done.
 #[derive(Debug)]
-pub struct Work {
+pub struct Rows {
     rows: &'static [Row],
     /// Index of the row, behind the last one if all are done.
     row: usize,
@@ -18,7 +19,7 @@ pub struct Work {
     free: u32,
 }
 
-impl Work {
+impl Rows {
     /// Begins with the first row.
     pub const fn new(rows: &'static [Row]) -> Self {
         Self { rows, row: 0, sent: 0, done: 0, free: u32::MAX }
@@ -55,7 +56,7 @@ impl Work {
     }
 
     /// Returns the index of the request of the row under way that is to be sent next, and a tag for
-    /// it, less than [`MAX_DEPTH`](culm_bench_guest::disk::MAX_DEPTH); none if as many are under
+    /// it, less than [`MAX_DEPTH`](crate::disk::MAX_DEPTH); none if as many are under
     /// way as are to be. A row ends while that is so.
     #[inline(always)]
     pub fn next_request(&self, row: &Row) -> Option<(u32, u32)> {
@@ -73,22 +74,26 @@ impl Work {
 
 #[cfg(test)]
 mod tests {
-    use super::Work;
-    use culm_bench_guest::disk::{DISK, MAX_DEPTH};
+    extern crate std;
+
+    use super::Rows;
+    use crate::disk::{DISK, MAX_DEPTH};
+    use std::vec;
+    use std::vec::Vec;
 
     #[test]
     fn each_row_has_as_many_requests_under_way_as_it_says() {
-        let (mut work, mut under_way) = (Work::new(&DISK), Vec::new());
+        let (mut rows, mut under_way) = (Rows::new(&DISK), Vec::new());
         let (mut most, mut measured) = (vec![0; DISK.len()], 0);
-        while let Some((number, row)) = work.row() {
-            while let Some((index, tag)) = work.next_request(row) {
+        while let Some((number, row)) = rows.row() {
+            while let Some((index, tag)) = rows.next_request(row) {
                 assert!(tag < MAX_DEPTH && !under_way.contains(&tag) && index < u32::MAX);
-                work.sent(tag);
+                rows.sent(tag);
                 under_way.push(tag);
             }
             most[number] = under_way.len().max(most[number]);
             let tag = under_way.remove(0);
-            measured += usize::from(work.complete(tag));
+            measured += usize::from(rows.complete(tag));
         }
         assert_eq!(most, DISK.iter().map(|row| row.depth as usize).collect::<Vec<_>>());
         assert_eq!((measured, under_way.len()), (DISK.len(), 0));
