@@ -235,6 +235,12 @@ impl File {
         Ok(())
     }
 
+    /// Gives the last promised clusters to something else, so many.
+    pub(crate) fn cede(&mut self, count: u32, taken: &mut Taken) {
+        self.kept = self.clusters() - count;
+        let _ = self.release_promised(taken);
+    }
+
     /// Gives promised clusters back that are not kept; returns the first of them.
     fn release_promised(&mut self, taken: &mut Taken) -> Option<u32> {
         let mut first = None;

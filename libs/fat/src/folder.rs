@@ -38,6 +38,16 @@ fn most_clusters(geometry: &Geometry) -> usize {
     (MAX_FOLDER_ENTRIES * ENTRY as u32 / geometry.cluster).max(1) as usize
 }
 
+/// Returns how many entries a name takes at most: parts of the long one, and the short one.
+fn entries_of(name: &str) -> usize {
+    name.encode_utf16().count().div_ceil(PART) + 1
+}
+
+/// Returns how many clusters a folder may have to grow by for a name.
+pub(crate) fn growth(name: &str, geometry: &Geometry) -> u32 {
+    (entries_of(name) * ENTRY).div_ceil(geometry.cluster as usize) as u32
+}
+
 /// Returns the clusters of a folder: its chain is walked before anybody reads it, so that it
 /// neither leaves the volume nor runs in a circle.
 fn walk(session: &RefCell<Session>, cluster: u32) -> Result<Vec<u32>, Stop> {
@@ -356,6 +366,25 @@ impl<'f, 's> Folder<'f, 's> {
         self.give_name(&shown, name)
     }
 
+    /// Returns how many clusters the folder is to have for a name, which it may have already.
+    fn clusters_with(&self, name: &str) -> Result<usize, Stop> {
+        let session = &mut *self.session.borrow_mut();
+        let (needed, cluster) = (entries_of(name), session.geometry.cluster as usize);
+        let (mut entries, mut removed) = (0, 0);
+        let found = visit_all(session, &self.clusters, |_, bytes| {
+            entries += 1;
+            removed = if bytes[0] == REMOVED { removed + 1 } else { 0 };
+            (removed == needed).then_some(())
+        })?;
+        let behind = ((entries - removed + needed) * ENTRY).div_ceil(cluster);
+        Ok(if found.is_some() { self.clusters.len() } else { behind })
+    }
+
+    /// Returns whether there is room for a name without a further cluster.
+    pub(crate) fn has_room(&self, name: &str) -> Result<bool, Stop> {
+        Ok(self.clusters_with(name)? <= self.clusters.len())
+    }
+
     /// Gives the folder the clusters that it needs for a name. `lamfat` would do it too, but by a
     /// search that has all of the table in memory between one free cluster and the next.
     fn make_room(&self, name: &str) -> Result<(), Stop> {
@@ -363,19 +392,9 @@ impl<'f, 's> Folder<'f, 's> {
             // The root of a FAT16 has the length that it has.
             return Ok(());
         };
+        let clusters = self.clusters_with(name)?;
         let session = &mut *self.session.borrow_mut();
         let geometry = session.geometry;
-        let needed = name.encode_utf16().count().div_ceil(PART) + 1;
-        let (mut entries, mut removed) = (0, 0);
-        let found = visit_all(session, &self.clusters, |_, bytes| {
-            entries += 1;
-            removed = if bytes[0] == REMOVED { removed + 1 } else { 0 };
-            (removed == needed).then_some(())
-        })?;
-        if found.is_some() {
-            return Ok(());
-        }
-        let clusters = ((entries - removed + needed) * ENTRY).div_ceil(geometry.cluster as usize);
         if clusters > most_clusters(&geometry) {
             return Err(Error::FolderFull.into());
         }

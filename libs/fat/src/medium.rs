@@ -31,6 +31,9 @@ pub(crate) struct Session {
     /// given. Those that parts of it have used are not free any more.
     spare: Vec<u32>,
     given: usize,
+    /// Free clusters that are promised to the file which the attempt names, for its folder to grow
+    /// by, and that it has not used: the last ones first.
+    pub(crate) lent: Vec<u32>,
     pub(crate) now: Stamp,
     /// Where the last read has ended.
     pub(crate) read_end: u64,
@@ -49,6 +52,7 @@ impl Session {
             search: Search::new(hint),
             spare: Vec::new(),
             given: 0,
+            lent: Vec::new(),
             now: Stamp::from_unix(0),
             read_end: 0,
             accesses: 0,
@@ -66,10 +70,14 @@ impl Session {
     /// Begins an attempt: it is given the free clusters again that an earlier one was given.
     pub(crate) fn begin_attempt(&mut self) {
         self.given = 0;
+        self.lent.clear();
     }
 
     /// Returns a free cluster, another one each time in one attempt.
     pub(crate) fn next_free(&mut self) -> Result<u32, Stop> {
+        if let Some(cluster) = self.lent.pop() {
+            return Ok(cluster);
+        }
         let Self { pages, geometry, taken, search, spare, .. } = self;
         while let Some(cluster) = spare.get(self.given).copied() {
             if !taken.has(cluster) && table::get(pages, geometry, cluster)? == Link::Free {

@@ -48,7 +48,8 @@ pub enum Operation {
         /// The offset.
         offset: u64,
     },
-    /// Sees to it that a file that is written has space for so many bytes. Nothing is written.
+    /// Sees to it that a file that is written has space for so many bytes, and a new one also for
+    /// its name, where its folder has to grow for that. Nothing is written.
     Reserve {
         /// The file.
         file: FileId,

@@ -13,18 +13,58 @@ use crate::table::{self, END};
 use crate::volume::{Mounted, Outcome, Phase};
 
 impl Mounted {
-    /// Promises a written file the clusters that so many bytes need, in memory alone.
+    /// Promises a written file the clusters that so many bytes need, in memory alone; and behind
+    /// them those by which its folder may have to grow for its name, unless there are none and the
+    /// folder has room for the name now.
     pub(crate) fn reserve(&mut self, id: FileId, size: u64) -> Result<Outcome, Stop> {
         self.files.make_room(id);
-        let others = self.files.promised(id);
         let file = self.files.get_mut(id)?;
         file.check_written()?;
         if size > MAX_FILE {
             return Err(Error::TooLarge.into());
         }
-        let Session { pages, geometry, taken, .. } = self.session.get_mut();
+        let Session { pages, geometry, .. } = self.session.get_mut();
         file.learn(u32::MAX, pages, geometry)?;
         let clusters = size.div_ceil(geometry.cluster.into()) as u32;
+        let growth = self.growth(id)?;
+        match self.promise(id, clusters + growth) {
+            // Chains that are still to be freed may make enough space: the caller frees them first.
+            Err(Stop::Fail(Error::Full | Error::Fragmented))
+                if growth > 0 && self.doomed.is_empty() && self.has_room(id)? =>
+            {
+                self.promise(id, clusters)
+            }
+            promised => promised,
+        }
+    }
+
+    /// Returns how many clusters a file's folder may have to grow by for its name: none if it has
+    /// its name, or takes another's place.
+    fn growth(&mut self, id: FileId) -> Result<u32, Stop> {
+        let file = self.files.get(id)?;
+        let geometry = &self.session.get_mut().geometry;
+        let mut names = path::names(file.path.as_deref().ok_or(Error::BadFile)?)?;
+        let name = names.next_back().ok_or(Error::IsAFolder)?;
+        let can_grow = geometry.is_fat32 || names.next().is_some();
+        let is_new = file.entry.or(file.replaced).is_none();
+        Ok(if is_new && can_grow { folder::growth(name, geometry) } else { 0 })
+    }
+
+    /// Returns whether a file's folder has room for its name as it is.
+    fn has_room(&self, id: FileId) -> Result<bool, Stop> {
+        let path = self.files.get(id)?.path.as_deref().ok_or(Error::BadFile)?;
+        let mut names = path::names(path)?;
+        let name = names.next_back().ok_or(Error::IsAFolder)?;
+        let fs = medium::open(&self.session)?;
+        let folder = Folder::follow(&self.session, &fs, names)?;
+        folder.has_room(name)
+    }
+
+    /// Promises a written file so many clusters, of which its chain must be known to its end.
+    fn promise(&mut self, id: FileId, clusters: u32) -> Result<Outcome, Stop> {
+        let others = self.files.promised(id);
+        let file = self.files.get(id)?;
+        let taken = &self.session.get_mut().taken;
         let missing = clusters.saturating_sub(file.clusters());
         // Clusters that an operation has linked before it failed are promised and not free: search
         // then.
@@ -127,8 +167,20 @@ impl Mounted {
         table::set(pages, geometry, tail, first)
     }
 
+    /// Lends a file's folder the last clusters that are promised to the file, as many as it may
+    /// have to grow by for the name and none of the file's bytes lie in. Returns how many.
+    fn lend(&mut self, id: FileId, size: u64) -> Result<u32, Stop> {
+        let growth = self.growth(id)?;
+        let (file, session) = (self.files.get(id)?, self.session.get_mut());
+        let (used, end) = (size.div_ceil(session.geometry.cluster.into()) as u32, file.clusters());
+        let first = used.max(end.saturating_sub(growth));
+        session.lent = (first..end).filter_map(|index| file.fresh_cluster(index)).collect();
+        Ok(session.lent.len() as u32)
+    }
+
     /// Writes the entry of a file whose clusters are linked.
     fn name(&mut self, id: FileId, size: u64) -> Result<Outcome, Stop> {
+        let lent = self.lend(id, size)?;
         let file = self.files.get(id)?;
         let path = file.path.clone().ok_or(Error::BadFile)?;
         let first = match file.first {
@@ -187,6 +239,7 @@ impl Mounted {
         let clusters = size.div_ceil(session.geometry.cluster.into()) as u32;
         let file = self.files.get_mut(id)?;
         file.attach_promised(clusters, &mut session.taken);
+        file.cede(lent - session.lent.len() as u32, &mut session.taken);
         (file.entry, file.size) = (Some(at), size);
         self.give_up(replaced);
         Ok(Outcome::then(stages, Phase::Last))

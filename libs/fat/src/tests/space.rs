@@ -53,7 +53,8 @@ fn a_reserve_that_fails_keeps_nothing() {
         assert_eq!(run(&mut volume, &mut disk, reserve(3)), Ok(Answer::Done));
         assert_eq!(run(&mut volume, &mut disk, reserve(2048)), Err(Error::Fragmented));
     }
-    assert_eq!(remembered(&volume).0, 3 * files.len());
+    // One more for the growth of the folder.
+    assert_eq!(remembered(&volume).0, (3 + 1) * files.len());
     for file in files {
         run(&mut volume, &mut disk, Operation::Close { file }).expect("it is open");
     }
@@ -73,7 +74,8 @@ fn some_files_leave_space_for_others_to_be_written() {
         assert_eq!(run(&mut volume, &mut disk, reserve(16)), Ok(Answer::Done));
     }
     assert_eq!(results.iter().filter(|is_well| **is_well).count(), 2);
-    assert_eq!(remembered(&volume).0, 2000 + 38 * 16);
+    // The first four have one more, for the growth of the folder; the others' names have room.
+    assert_eq!(remembered(&volume).0, 2000 + 38 * 16 + 4);
 }
 
 #[test]
@@ -140,12 +142,64 @@ fn space_that_is_promised_is_refused_without_a_look_at_the_table() {
         }
         let space = free(&mut volume, &mut disk);
         assert_eq!(space, free(&mut mounted(&mut disk), &mut disk));
-        // All that is left can be had, and all of it once the other one is closed.
-        let left = space - size;
+        // All that is left can be had, but for a cluster for the other one's name, and all of it
+        // once that one is closed.
+        let left = space - size - BLOCK as u64;
         run(&mut volume, &mut disk, Operation::Reserve { file: other, size: left }).unwrap();
         run(&mut volume, &mut disk, Operation::Close { file }).unwrap();
         run(&mut volume, &mut disk, Operation::Reserve { file: other, size: space }).unwrap();
     }
+}
+
+/// Tests that a file for whose data there was space can take its name too, whatever others want
+/// meanwhile: its folder has to grow for that by two clusters.
+#[test]
+fn a_new_file_has_space_for_the_growth_of_its_folder() {
+    let mut disk = Disk::large();
+    let mut volume = mounted(&mut disk);
+    let path = format!("d/{}", "n".repeat(255));
+    run(&mut volume, &mut disk, Operation::MakeFolder { path: "d".into() }).unwrap();
+    for number in 0..6 {
+        // Two entries each, of 16 in a cluster.
+        write(&mut volume, &mut disk, &format!("d/f{number}"), b"").unwrap();
+    }
+    let before = free(&mut volume, &mut disk);
+    let content = pattern(1, 8 * BLOCK);
+    let (file, _) = opened(&mut volume, &mut disk, Operation::Create { path: path.clone() }).unwrap();
+    run(&mut volume, &mut disk, Operation::Reserve { file, size: content.len() as u64 }).unwrap();
+    write(&mut volume, &mut disk, "rest", b"").unwrap();
+    let (rest, _) = opened(&mut volume, &mut disk, Operation::Append { path: "rest".into() }).unwrap();
+    let left = before - content.len() as u64;
+    let fits = |clusters: &u64| {
+        let size = left - clusters * BLOCK as u64;
+        run(&mut volume, &mut disk, Operation::Reserve { file: rest, size }).is_ok()
+    };
+    assert_eq!((0..8).find(fits), Some(2));
+    assert_eq!(run(&mut volume, &mut disk, Operation::MakeFolder { path: "other".into() }), Err(Error::Full));
+    write_open(&mut volume, &mut disk, file, 0, &content).unwrap();
+    assert!(read(&mut volume, &mut disk, &path).unwrap() == content);
+    for file in [file, rest] {
+        run(&mut volume, &mut disk, Operation::Close { file }).unwrap();
+    }
+    assert_eq!(volume.mounted().session.borrow().taken.count(), 0);
+    assert_eq!(free(&mut volume, &mut disk), left - 2 * BLOCK as u64);
+    run(&mut volume, &mut disk, Operation::Rest).unwrap();
+    assert_eq!(disk.complaint(), None);
+    assert_eq!(free(&mut mounted(&mut disk), &mut disk), left - 2 * BLOCK as u64);
+}
+
+/// Tests that the last cluster is for a file whose name has space where it is to stand.
+#[test]
+fn a_new_file_takes_all_that_is_free_if_its_folder_has_room() {
+    let mut disk = Disk::large();
+    let mut volume = mounted(&mut disk);
+    let left = free(&mut volume, &mut disk) as usize;
+    // A cluster of the root has 16 entries.
+    assert_eq!(write(&mut volume, &mut disk, &"n".repeat(255), &vec![1; left]), Err(Error::Full));
+    write(&mut volume, &mut disk, "short", &vec![1; left]).unwrap();
+    assert_eq!(free(&mut volume, &mut disk), 0);
+    run(&mut volume, &mut disk, Operation::Rest).unwrap();
+    assert_eq!(disk.complaint(), None);
 }
 
 /// Blocks that were written since the record was cleared.
