@@ -1,6 +1,6 @@
 //! Bad media: cards are changed for worse ones while a web server serves from them. The status page
-//! says what is wrong, the server goes on, and a good card is served again. Disks that are none
-//! from the start take down nobody either.
+//! says what is wrong, the server goes on, a component with another disk is served all the time,
+//! and a good card is served again. Disks that are none from the start take down nobody either.
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
@@ -20,6 +20,9 @@ static CONTENT: [u8; 100_000] = [b'c'; 100_000];
 const SYSTEM: &str = "name = \"media\"\ndescription = \"A web server over cards that change\"\nboard = \"virt\"\n\
     [device.nic0]\npriority = 240\n[device.uart0]\npriority = 60\n\
     [device.pci0]\npriority = 55\n[device.sd0]\npriority = 200\nbus = \"pci0\"\nimage = \"good.img\"\n\
+    [device.disk0]\npriority = 190\nimage = \"other.img\"\n\
+    [pd.bystander]\ncomponent = \"block-test\"\npriority = 90\nbudget = \"1ms\"\nperiod = \"20ms\"\n\
+    config = { rounds = 1_000_000_000 }\ndisk = { device = \"disk0\" }\n\
     [pd.files]\ncomponent = \"file\"\npriority = 150\ndisk = { device = \"sd0\", partition = \"data\" }\n\
     [pd.http]\ncomponent = \"http\"\npriority = 100\nobserve = true\nnet = \"nic0\"\n\
     files = { device = \"files\", folder = \"/\" }\n";
@@ -54,6 +57,23 @@ fn with_broken_chains(image: &mut [u8]) {
     }
 }
 
+/// Boot sector and copy say that the table has 2³² - 1 sectors (fatgen103, BPB_FATSz32).
+fn with_absurd_table(image: &mut [u8]) {
+    for sector in [0, 6] {
+        image[FIRST + sector * BLOCK + 36..][..4].fill(0xff);
+    }
+}
+
+/// In both tables, the root folder's cluster leads to itself.
+fn with_circle(image: &mut [u8]) {
+    let (reserved, count, blocks) = (field(image, 14, 2), field(image, 16, 1), field(image, 36, 4));
+    let root = field(image, 44, 4);
+    for table in 0..count {
+        let begin = FIRST + (reserved + table * blocks) * BLOCK;
+        image[begin + 4 * root..][..4].copy_from_slice(&(root as u32).to_le_bytes());
+    }
+}
+
 /// Makes `good.img` with a file, and a worse one of each kind from it.
 fn make_cards(folder: &Path) {
     let files = folder.join("files");
@@ -65,12 +85,38 @@ fn make_cards(folder: &Path) {
     run(300, root().join("culm").to_str().expect("text"), &["image", &path("disk.toml"), "-o", &path("good.img")]);
     let good = std::fs::read(folder.join("good.img")).expect("the image is there");
     type Spoil = fn(&mut [u8]);
-    let kinds: [(&str, Spoil); 3] =
-        [("table", without_table), ("volume", without_volume), ("chains", with_broken_chains)];
+    let kinds: [(&str, Spoil); 5] = [
+        ("table", without_table),
+        ("volume", without_volume),
+        ("absurd", with_absurd_table),
+        ("circle", with_circle),
+        ("chains", with_broken_chains),
+    ];
     for (name, spoil) in kinds {
         let mut image = good.clone();
         spoil(&mut image);
         std::fs::write(folder.join(format!("{name}.img")), image).expect("the folder is writable");
+    }
+    std::fs::write(folder.join("other.img"), vec![0; 1 << 20]).expect("the folder is writable");
+}
+
+/// Waits until the bystander has read and written more of its disk, of which nothing may have
+/// failed.
+fn wait_for_bystander(machine: &Machine) {
+    let work = || {
+        let status = machine.status();
+        let counter = |name: &str| status.counter("bystander", name);
+        assert_eq!((counter("wrong_blocks"), counter("failed_requests")), (0, 0));
+        (counter("blocks_written"), counter("blocks_read"))
+    };
+    let (until, before) = (Instant::now() + PATIENCE, work());
+    loop {
+        let now = work();
+        if now.0 > before.0 && now.1 > before.1 {
+            return;
+        }
+        assert!(Instant::now() < until, "the bystander is not served any more:\n{}", machine.tail());
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -115,10 +161,12 @@ fn the_status_page_says_what_is_wrong_with_a_medium() {
     change("");
     wait_for_trouble(&machine, "sd0_virt", Some("there is no medium"));
     wait_for_trouble(&machine, "files", Some("its disk is not there"));
+    wait_for_bystander(&machine);
     change("table.img");
     wait_for_trouble(&machine, "sd0_virt", Some("the disk's partitions cannot be found: neither GPT can be used"));
     let page = curl(&machine.url("/_status"), &[]).text();
     assert!(page.contains("<small class=\"trouble\">the disk"), "{page}");
+    wait_for_bystander(&machine);
     change("volume.img");
     wait_for_trouble(&machine, "sd0_virt", None);
     wait_for_trouble(
@@ -126,20 +174,29 @@ fn the_status_page_says_what_is_wrong_with_a_medium() {
         "files",
         Some("the disk has no volume that can be used: there is no boot sector of FAT"),
     );
-    change("chains.img");
-    wait_for_trouble(&machine, "files", None);
-    let _ = curl(&machine.url("/file.txt"), &["--max-time", "30"]);
-    wait_for_trouble(&machine, "files", Some("the volume is damaged"));
+    wait_for_bystander(&machine);
+    change("absurd.img");
+    let absurd = "the disk has no volume that can be used: its boot sector has fields that FAT does not allow";
+    wait_for_trouble(&machine, "files", Some(absurd));
+    wait_for_bystander(&machine);
+    for name in ["circle.img", "chains.img"] {
+        change(name);
+        wait_for_trouble(&machine, "files", None);
+        let _ = curl(&machine.url("/file.txt"), &["--max-time", "30"]);
+        wait_for_trouble(&machine, "files", Some("the volume is damaged"));
+        wait_for_bystander(&machine);
+    }
     change("good.img");
     wait_for_trouble(&machine, "files", None);
     assert_eq!(get(&machine).body, CONTENT);
     for said in [
         "error sd0_virt: the disk's partitions cannot be found: neither GPT can be used",
         "error files: the disk has no volume that can be used: there is no boot sector of FAT",
-        "error files: the volume is damaged",
+        &format!("error files: {absurd}"),
     ] {
         machine.expect_anywhere(said);
     }
+    assert_eq!(machine.count("error files: the volume is damaged"), 2, "a circle, and chains that lead nowhere");
     machine.is_unharmed();
 }
 
