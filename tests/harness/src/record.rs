@@ -53,18 +53,20 @@ pub fn read_record(record: &Path) -> Vec<(u64, Entry)> {
     entries
 }
 
-/// Makes the disk as it is if the power goes after these entries: with all that was flushed, and
-/// any of the blocks that were written later; without a cache, any of the last entry's.
-pub fn cut(disk: &mut [u8], entries: &[(u64, Entry)], has_cache: bool, random: &mut Random) {
-    let is_flush = |(_, entry): &(u64, Entry)| matches!(entry, Entry::Flush);
-    let flushed = if has_cache { entries.iter().rposition(is_flush) } else { entries.len().checked_sub(1) };
-    let flushed = flushed.unwrap_or(0);
-    // Of four blocks that were not flushed, so many reach the disk on average.
+/// Returns how many of the entries are durable because they were flushed.
+pub fn flushed(entries: &[(u64, Entry)]) -> usize {
+    entries.iter().rposition(|(_, entry)| matches!(entry, Entry::Flush)).unwrap_or(0)
+}
+
+/// Makes the disk as it is if the power goes after these entries: with all of the first `durable`
+/// ones, and any of the blocks that were written later.
+pub fn cut(disk: &mut [u8], entries: &[(u64, Entry)], durable: usize, random: &mut Random) {
+    // Of four blocks that are not durable, so many reach the disk on average.
     let share = random.below(5);
     for (index, (_, entry)) in entries.iter().enumerate() {
         let Entry::Write { at, bytes } = entry else { continue };
         for (block, new) in (*at..).step_by(BLOCK).zip(bytes.chunks(BLOCK)) {
-            if index < flushed || random.below(4) < share {
+            if index < durable || random.below(4) < share {
                 disk[block..block + BLOCK].copy_from_slice(new);
             }
         }
