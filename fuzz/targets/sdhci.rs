@@ -115,7 +115,7 @@ impl World {
             Driver::Starting(starting) => {
                 let started = starting.finish(|| Port::connect(self.queues));
                 started.map_or_else(Driver::Starting, Driver::Running)
-            },
+            }
             Driver::Running(mut driver) => {
                 if self.liar.fake.interrupts() {
                     driver.interrupted();
