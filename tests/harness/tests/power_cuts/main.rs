@@ -147,7 +147,8 @@ impl Past {
 
     /// Checks the disk as it is if the power goes while nobody writes: a step that was told of and
     /// not flushed would be found by no other cut, since the next step's flush follows at once.
-    /// Without a cache the last entry is durable too: what was told of may have been answered for it.
+    /// Without a cache the last entry is durable too: what was told of may have been answered
+    /// for it.
     fn check_pauses(&self, random: &mut Random) {
         for (number, end) in (CUTS..).zip(self.moves.pauses()) {
             if let Some(entry) = self.entries.iter().rposition(|(place, _)| *place <= end) {
@@ -156,8 +157,8 @@ impl Past {
         }
     }
 
-    /// Checks the disk of a cut after an entry: `taken` entries are durable without a cache, and what
-    /// was answered before the record ended at `end` must be there.
+    /// Checks the disk of a cut after an entry: `taken` entries are durable without a cache, and
+    /// what was answered before the record ended at `end` must be there.
     fn check_cut_at(
         &self,
         entry: usize,
