@@ -59,10 +59,11 @@ impl Asker {
         let _ = self.client.end_round();
     }
 
-    /// Checks that every request is answered and the disk is of use, and asks for its first blocks.
-    pub fn ask_at_the_end(&mut self) {
+    /// Checks that every request is answered and the disk is one of so many blocks, and asks for its
+    /// first ones.
+    pub fn ask_at_the_end(&mut self, blocks: u64) {
         self.is_answered();
-        assert!(self.client.disk().is_some_and(|disk| disk.is_present()), "the disk is of no use");
+        assert_eq!(self.client.disk().map(|disk| disk.blocks), Some(blocks), "the disk is of no use");
         self.send(&Request::read(0, &[Segment { place: DATA / BLOCK as u64, blocks: 8 }]).expect("a request"));
         assert_eq!(self.under_way.len(), 1, "the disk takes no request");
     }

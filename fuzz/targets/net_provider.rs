@@ -192,6 +192,7 @@ impl World {
 }
 
 fuzz_target!(|data: &[u8]| {
+    culm::testing::forget();
     let mut input = Input::new(data);
     let first = data.len() & 1;
     let mut world = World::new();

@@ -204,6 +204,7 @@ impl World {
 }
 
 fuzz_target!(|data: &[u8]| {
+    culm::testing::forget();
     let mut input = Input::new(data);
     let mut world = World::new();
     for _ in 0..4 {

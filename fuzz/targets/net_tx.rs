@@ -195,6 +195,7 @@ impl World {
 }
 
 fuzz_target!(|data: &[u8]| {
+    culm::testing::forget();
     let mut input = Input::new(data);
     let mut world = World::new(input.byte() & 1 != 0);
     for _ in 0..4 {

@@ -38,6 +38,7 @@ std::thread_local! {
 }
 
 fuzz_target!(|data: &[u8]| {
+    culm::testing::forget();
     WIRE.with_borrow_mut(|wire| {
         let mut lan = Lan::new(wire);
         let mut stations: Vec<Station> = (0..8).map(Station::new).collect();

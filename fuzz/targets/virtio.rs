@@ -150,6 +150,7 @@ impl Virtualiser {
 }
 
 fuzz_target!(|data: &[u8]| {
+    culm::testing::forget();
     let mut input = Input::new(data);
     let Shared { memory, connection, .. } = Shared::empty();
     // The device writes only what is its own to write. (Where it lied and the driver dies, what it

@@ -452,6 +452,7 @@ fn request(input: &mut Input<'_>) -> Option<Request> {
 }
 
 fuzz_target!(|bytes: &[u8]| {
+    testing::forget();
     let mut input = Input::new(bytes);
     let mut world = World::new(input.byte());
     world.run();
@@ -520,7 +521,7 @@ fuzz_target!(|bytes: &[u8]| {
             world.serve();
         });
     }
-    world.asker.ask_at_the_end();
+    world.asker.ask_at_the_end(DISK);
     for _ in 0..8 {
         world.turn();
         world.serve();

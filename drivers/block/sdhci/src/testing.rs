@@ -100,6 +100,9 @@ pub struct State {
     memory: Vec<Region>,
     words: RefCell<[u32; 64]>,
     held: Cell<Option<u32>>,
+    /// The bus when the last command was sent. The driver may have changed it since, where a
+    /// controller has said of a reset that it is done and it is not.
+    sent_under: Cell<Control>,
     /// Events that the controller reports later.
     late_events: Cell<u32>,
     /// The card that a flaw has pulled.
@@ -146,6 +149,7 @@ impl Fake {
             memory,
             words: RefCell::new([0; 64]),
             held: Cell::default(),
+            sent_under: Cell::new(Control::ZERO),
             late_events: Cell::default(),
             pulled: RefCell::default(),
             transfer: RefCell::default(),
@@ -203,10 +207,12 @@ impl Fake {
         self.0.pulled.borrow_mut().take()
     }
 
-    /// Ends a reset that did not end.
+    /// Ends the resets that did not end, if there are any. One that nobody asked for would take
+    /// events from a driver that cannot know.
     pub fn end_reset(&self) {
-        self.set_word(0x2c / 4, self.word(0x2c / 4) & 0x00ff_ffff);
-        self.reset(1);
+        let word = self.word(0x2c / 4);
+        self.set_word(0x2c / 4, word & 0x00ff_ffff);
+        self.reset((word >> 24) as u8);
     }
 
     /// Does the command that was held, or says what was held back.
@@ -288,6 +294,7 @@ impl Fake {
         if !is_on {
             return;
         }
+        self.0.sent_under.set(Control::from_bits(self.word(0x28 / 4) as u8));
         if self.0.hold.get() { self.0.held.set(Some(word)) } else { self.carry_out(word) }
     }
 
@@ -348,13 +355,13 @@ impl Fake {
         }
     }
 
-    /// Checks that controller and card use the bus alike, as data needs.
+    /// Checks that controller and card used the bus alike when the command was sent, as data needs.
     ///
     /// # Panics
     ///
     /// If the driver has told the controller another width or timing than the card.
     fn check_bus(&self, index: u8) {
-        let control = Control::from_bits(self.word(0x28 / 4) as u8);
+        let control = self.0.sent_under.get();
         let Some(bus) = self.0.card.borrow().as_ref().map(FakeCard::bus) else { return };
         assert_eq!(control.has(Control::FOUR_LINES), bus.has_four_lines, "CMD{index}: over four lines");
         // A card is fast after the status that CMD6 sends. It sends it again if it was damaged.
