@@ -54,6 +54,17 @@ pub fn try_run(seconds: u32, program: &str, arguments: &[&str]) -> Output {
         .unwrap_or_else(|error| panic!("`{program}` cannot be started: {error}"))
 }
 
+/// Asks for echoes and checks that all of them come, whole, of so many bytes each.
+///
+/// # Panics
+/// Where they do not.
+pub fn answers_pings(address: &str, size: usize) {
+    let said = run(120, "ping", &["-n", "-c", "20", "-i", "0.05", "-W", "30", "-s", &size.to_string(), address]);
+    assert!(said.contains("20 packets transmitted, 20 received") && !said.contains("DUP"), "{said}");
+    // Where content does not come back as it was, it says which byte.
+    assert!(!said.contains("wrong data"), "{said}");
+}
+
 /// A program that goes on beside the test. Dropping it ends it.
 #[derive(Debug)]
 pub struct Background {

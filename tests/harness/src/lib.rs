@@ -1,5 +1,6 @@
 //! A Culm system in QEMU, as a user has it: started by `./culm run`, watched on its console,
-//! reached by the forwards of QEMU's user networking, or on a wire of its own ([`on_a_wire`]).
+//! reached by the forwards of QEMU's user networking, or on a wire of its own ([`on_a_wire`]),
+//! or on several ([`on_wires`]).
 //!
 //! Tests wait for events, never for times: what does not come within [`PATIENCE`] fails the test
 //! and shows the console's last lines.
@@ -26,7 +27,7 @@ pub mod volume;
 pub mod wire;
 
 pub use machine::{Boot, Machine, free_port};
-pub use wire::on_a_wire;
+pub use wire::{on_a_wire, on_wires};
 
 use std::path::PathBuf;
 use std::time::Duration;

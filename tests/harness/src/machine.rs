@@ -33,6 +33,8 @@ enum Reach {
     Forwards(Vec<(u16, u16)>),
     /// Directly, at the address that the server gives.
     Wire(Server),
+    /// Directly, at addresses that its description gives it.
+    Wires,
 }
 
 impl Boot {
@@ -100,6 +102,15 @@ impl Boot {
         let mut command = self.command("run");
         command.args(["--tap", device]);
         self.launch(command, Reach::Wire(server))
+    }
+
+    /// Starts it with its cards on these TAP devices, in their order.
+    pub(crate) fn start_on_all(self, devices: &[&str]) -> Machine {
+        let mut command = self.command("run");
+        for device in devices {
+            command.args(["--tap", device]);
+        }
+        self.launch(command, Reach::Wires)
     }
 
     /// The command that runs it, for who starts it in another way than [`Self::start`].
@@ -181,6 +192,9 @@ pub struct Machine {
 
 impl Machine {
     /// Where a TCP port of the guest is reached.
+    ///
+    /// # Panics
+    /// Where the guest is on several wires, or the port is not forwarded.
     pub fn address(&self, guest: u16) -> SocketAddr {
         match &self.reach {
             Reach::Forwards(forwards) => {
@@ -188,6 +202,7 @@ impl Machine {
                 SocketAddr::from((Ipv4Addr::LOCALHOST, forward.1))
             }
             Reach::Wire(_) => SocketAddr::from((GUEST, guest)),
+            Reach::Wires => panic!("a machine on several wires has an address on each"),
         }
     }
 

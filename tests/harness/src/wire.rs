@@ -34,6 +34,28 @@ pub fn on_a_wire(boot: Boot, test: impl FnOnce(&mut Machine) + Send) {
     namespace.within(run).expect("what failed is above");
 }
 
+/// Runs `test` with a machine whose cards are each on a wire of its own: pairs of the device that
+/// is the host's end and its address, with the length of its network's prefix. Nobody gives
+/// addresses there.
+///
+/// # Panics
+/// Where the test does.
+pub fn on_wires(boot: Boot, wires: &[(&str, &str)], test: impl FnOnce(&mut Machine) + Send) {
+    let set_up = || wires.iter().try_for_each(|(device, address)| add_wire(device, address));
+    let namespace = match Namespace::new(set_up) {
+        Ok((namespace, ())) => namespace,
+        Err(error) => return skip(&format!("{error:#}")),
+    };
+    // Before the namespace is entered, from which nothing could be fetched.
+    boot.build();
+    let devices: Vec<&str> = wires.iter().map(|(device, _)| *device).collect();
+    let run = || {
+        test(&mut boot.start_on_all(&devices));
+        Ok(())
+    };
+    namespace.within(run).expect("what failed is above");
+}
+
 /// Says that the running test is left out. It goes past the test harness, which would keep it to
 /// itself; `./culm test` counts it.
 pub fn skip(why: &str) {
@@ -44,16 +66,21 @@ pub fn skip(why: &str) {
 }
 
 fn set_up() -> anyhow::Result<()> {
-    ip(&format!("tuntap add dev {DEVICE} mode tap"))?;
+    add_wire(DEVICE, &format!("{HOST}/24"))?;
+    ip(&format!("route add 255.255.255.255 dev {DEVICE}"))
+}
+
+/// Makes the host's end of a wire.
+fn add_wire(device: &str, address: &str) -> anyhow::Result<()> {
+    ip(&format!("tuntap add dev {device} mode tap"))?;
     // Nobody else is there who could have the same address, so there is no need to wait for
     // objections (RFC 4862 §5.4).
-    let file = format!("/proc/sys/net/ipv6/conf/{DEVICE}/accept_dad");
+    let file = format!("/proc/sys/net/ipv6/conf/{device}/accept_dad");
     if let Err(error) = std::fs::write(&file, "0") {
         eprintln!("{file}: {error}");
     }
-    ip(&format!("addr add {HOST}/24 dev {DEVICE}"))?;
-    ip(&format!("link set {DEVICE} up"))?;
-    ip(&format!("route add 255.255.255.255 dev {DEVICE}"))
+    ip(&format!("addr add {address} dev {device}"))?;
+    ip(&format!("link set {device} up"))
 }
 
 /// The link-local address that a station with this hardware address gives itself (RFC 4291,

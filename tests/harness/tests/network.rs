@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
-use culm_tests_harness::client::{Background, curl, run, try_run};
+use culm_tests_harness::client::{Background, answers_pings, curl, try_run};
 use culm_tests_harness::frames::{Random, malformed, noise, write_capture};
 use culm_tests_harness::{Boot, Machine, PATIENCE, on_a_wire, wire};
 use std::path::Path;
@@ -11,14 +11,6 @@ use std::time::Instant;
 /// Whether only what takes little time is to be tested; `./culm test --quick` says so.
 fn is_quick() -> bool {
     std::env::var_os("CULM_QUICK").is_some()
-}
-
-/// Asks for echoes and checks that all of them come, whole.
-fn answers_pings(address: &str, size: usize) {
-    let said = run(120, "ping", &["-n", "-c", "20", "-i", "0.05", "-W", "30", "-s", &size.to_string(), address]);
-    assert!(said.contains("20 packets transmitted, 20 received") && !said.contains("DUP"), "{said}");
-    // Where content does not come back as it was, it says which byte.
-    assert!(!said.contains("wrong data"), "{said}");
 }
 
 #[test]

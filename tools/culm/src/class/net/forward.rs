@@ -1,8 +1,9 @@
 //! Ports of the host that lead to ports of the guest.
 
+use super::cards::cards;
 use crate::failure::Failure;
-use crate::plan::{ConfigValue, ConnectionData, Domain, Plan};
-use std::collections::BTreeMap;
+use crate::plan::{ConfigValue, ConnectionData, DomainId, Plan};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::str::FromStr;
@@ -32,18 +33,29 @@ pub struct Forward {
     pub protocol: Protocol,
     /// Port of this machine's loopback address.
     pub host: u16,
-    /// Address of the guest, of which there are as many as it has network clients.
+    /// Address of the guest, of which there are as many as it has network clients. It also says to
+    /// which card the port leads ([`Forward::card`]).
     pub address: Ipv4Addr,
     /// Port of the guest.
     pub guest: u16,
 }
 
-/// The address that QEMU's own network gives to the client which asks as the one after `before`
-/// others.
-fn address(before: usize) -> Ipv4Addr {
+/// The third byte of the addresses in the network of the first card, 10.0.2.0/24, which is QEMU's
+/// own choice. Each further card has the next one.
+const FIRST_NETWORK: u8 = 2;
+
+/// The network of a card, by its place among the cards.
+pub fn network(card: usize) -> String {
+    let [a, b, c, _] = address(card, 0).octets();
+    format!("{a}.{b}.{c}.0/24")
+}
+
+/// The address that QEMU's own network of a card gives to the client which asks as the one after
+/// `before` others.
+fn address(card: usize, before: usize) -> Ipv4Addr {
     // It gives out 16 addresses, from this one on (QEMU's manual, "Using the user mode network
     // stack").
-    Ipv4Addr::new(10, 0, 2, 15 + before.min(15) as u8)
+    Ipv4Addr::new(10, 0, FIRST_NETWORK.saturating_add(card.min(255) as u8), 15 + before.min(15) as u8)
 }
 
 impl FromStr for Forward {
@@ -58,7 +70,7 @@ impl FromStr for Forward {
         let port = |text: &str| text.parse::<u16>().ok().filter(|&port| port > 0);
         let parts: Vec<&str> = ports.split(':').collect();
         let forward = match parts[..] {
-            [host, guest] => port(host).zip(port(guest)).map(|(host, guest)| (host, address(0), guest)),
+            [host, guest] => port(host).zip(port(guest)).map(|(host, guest)| (host, address(0, 0), guest)),
             [host, address, guest] => port(host)
                 .zip(address.parse().ok())
                 .zip(port(guest))
@@ -77,6 +89,15 @@ impl Forward {
     /// The value that QEMU's user networking takes for it.
     pub fn qemu(&self) -> String {
         format!("hostfwd={}:127.0.0.1:{}-{}:{}", self.protocol, self.host, self.address, self.guest)
+    }
+
+    /// The place among the cards of the one to which it leads: that whose network has the address,
+    /// else the first.
+    pub fn card(&self) -> usize {
+        match self.address.octets() {
+            [10, 0, network, _] => network.saturating_sub(FIRST_NETWORK).into(),
+            _ => 0,
+        }
     }
 
     /// The same forward from the next host port that is free and not the debugger's; `None` where
@@ -101,7 +122,7 @@ impl fmt::Display for Forward {
         if self.protocol == Protocol::Udp {
             formatter.write_str("udp:")?;
         }
-        match self.address == address(0) {
+        match self.address == address(0, 0) {
             true => write!(formatter, "{}:{}", self.host, self.guest),
             false => write!(formatter, "{}:{}:{}", self.host, self.address, self.guest),
         }
@@ -140,7 +161,7 @@ pub fn check(forwards: &[Forward], debugger: Option<u16>) -> Result<(), Failure>
 
 /// A debugger connects to this port of 127.0.0.1, so that nobody else can have it.
 fn check_debugger(port: u16, forwards: &[Forward]) -> Result<(), Failure> {
-    let own = Forward { protocol: Protocol::Tcp, host: port, address: address(0), guest: port };
+    let own = Forward { protocol: Protocol::Tcp, host: port, address: address(0, 0), guest: port };
     let is_other = |forward: &&Forward| (forward.protocol, forward.host) == (own.protocol, own.host);
     let problem = match forwards.iter().find(is_other) {
         Some(other) => {
@@ -162,54 +183,80 @@ fn check_debugger(port: u16, forwards: &[Forward]) -> Result<(), Failure> {
 }
 
 /// Returns what is forwarded if the command line says nothing: the `port` of each network client,
-/// by TCP and UDP. Ports below 1024 are raised by 8000, so that 80 is found at 8080; where a port
-/// is taken, the next free one is used. Of several clients with the same port each has an address,
-/// and a port that leads to it. The debugger's port is none of them.
-pub fn defaults(plan: &Plan, debugger: Option<u16>) -> Vec<Forward> {
-    let clients = clients(plan).count();
+/// by TCP and UDP, through each of its cards that `is_user` says to be on QEMU's own network. Ports
+/// below 1024 are raised by 8000, so that 80 is found at 8080; where a port is taken, the next free
+/// one is used. Of several clients of a card with the same port each has an address, and a port
+/// that leads to it. The debugger's port is none of them.
+pub fn defaults(plan: &Plan, debugger: Option<u16>, is_user: impl Fn(usize) -> bool) -> Vec<Forward> {
+    let clients: Vec<BTreeSet<usize>> = clients(plan).map(|id| cards_of(plan, id)).collect();
+    let cards = cards(&plan.devices).len();
     let mut forwards = Vec::<Forward>::new();
     for (guest, servers) in ports(plan) {
-        // Which client gets which address is known only at run time. If exactly one client has this
-        // port, assume the first address: it usually asks first. Hazard: if another client asks
-        // first, the forward leads to the wrong one.
-        let addresses = if servers == 1 { 1 } else { clients };
+        let servers: Vec<BTreeSet<usize>> = servers.into_iter().map(|id| cards_of(plan, id)).collect();
+        let on = |card: usize, all: &[BTreeSet<usize>]| all.iter().filter(|cards| cards.contains(&card)).count();
         for protocol in [Protocol::Tcp, Protocol::Udp] {
             let mut host = match guest {
                 80 => 8080,
                 0..1024 => guest + 8000,
                 _ => guest,
             };
-            for address in (0..addresses).map(address) {
-                let Some(forward) = (Forward { protocol, host, address, guest }).next_free(debugger) else { break };
-                host = forward.host.saturating_add(1);
-                forwards.push(forward);
+            for card in (0..cards).filter(|card| is_user(*card)) {
+                // Which client gets which address is known only at run time. If exactly one client
+                // of the card has this port, assume the first address: it usually asks first.
+                // Hazard: if another client asks first, the forward leads to the wrong one.
+                let addresses = match on(card, &servers) {
+                    several @ 2.. => on(card, &clients).max(several),
+                    one_or_none => one_or_none,
+                };
+                for address in (0..addresses).map(|before| address(card, before)) {
+                    let Some(forward) = (Forward { protocol, host, address, guest }).next_free(debugger) else { break };
+                    host = forward.host.saturating_add(1);
+                    forwards.push(forward);
+                }
             }
         }
     }
     forwards
 }
 
-/// The domains that are clients of the network.
-fn clients(plan: &Plan) -> impl Iterator<Item = (usize, &Domain)> {
-    let is_client = |domain: &Domain| {
-        domain
-            .connections
-            .iter()
-            .any(|connection| matches!(connection.data, ConnectionData::NetClient(_) | ConnectionData::NetBare(_)))
-    };
-    plan.domains.iter().enumerate().filter(move |(_, domain)| is_client(domain))
+/// The providers of the network whose client a domain is, by name.
+fn providers(plan: &Plan, domain: DomainId) -> impl Iterator<Item = &str> {
+    let connections = plan.domains.get(domain).map_or(&[][..], |domain| &domain.connections);
+    let is_client = |data: &ConnectionData| matches!(data, ConnectionData::NetClient(_) | ConnectionData::NetBare(_));
+    connections.iter().filter(move |connection| is_client(&connection.data)).map(|connection| connection.peer.as_str())
 }
 
-/// The `port` of each network client, with how many of them have it.
-pub fn ports(plan: &Plan) -> BTreeMap<u16, usize> {
-    let mut ports = BTreeMap::new();
-    for (id, domain) in clients(plan) {
-        let fields = plan.component_of(id).manifest.config.iter().zip(&domain.config);
+/// The domains that are clients of the network.
+fn clients(plan: &Plan) -> impl Iterator<Item = DomainId> {
+    (0..plan.domains.len()).filter(|id| providers(plan, *id).next().is_some())
+}
+
+/// The cards through which a domain is reached, by their places among the cards: its own, and those
+/// of the domains whose client it is.
+fn cards_of(plan: &Plan, domain: DomainId) -> BTreeSet<usize> {
+    let cards = cards(&plan.devices);
+    let (mut found, mut seen, mut left) = (BTreeSet::new(), BTreeSet::from([domain]), vec![domain]);
+    while let Some(at) = left.pop() {
+        for name in providers(plan, at) {
+            // Behind the dot is the connection of one that provides several.
+            let base = name.split('.').next().unwrap_or(name);
+            found.extend(cards.iter().position(|card| *card == base));
+            left.extend(plan.domain(base).filter(|next| seen.insert(*next)));
+        }
+    }
+    found
+}
+
+/// The `port` of each network client, with those that have it.
+pub fn ports(plan: &Plan) -> BTreeMap<u16, Vec<DomainId>> {
+    let mut ports = BTreeMap::<u16, Vec<DomainId>>::new();
+    for id in clients(plan) {
+        let fields = plan.component_of(id).manifest.config.iter().zip(&plan.domains[id].config);
         for (_, value) in fields.filter(|(field, _)| field.name == "port") {
             if let ConfigValue::Unsigned(port) = value
                 && let Ok(port) = u16::try_from(*port)
             {
-                *ports.entry(port).or_default() += 1;
+                ports.entry(port).or_default().push(id);
             }
         }
     }
@@ -232,10 +279,23 @@ mod tests {
     }
 
     #[test]
+    fn the_address_says_which_card_is_meant() {
+        for (text, card) in
+            [("8080:80", 0), ("8080:10.0.2.16:80", 0), ("8080:10.0.3.15:80", 1), ("8080:192.0.2.1:80", 0)]
+        {
+            let forward = text.parse::<Forward>().expect("a forward");
+            assert_eq!(forward.card(), card, "{text}");
+            assert_eq!(forward.to_string(), text);
+        }
+        assert_eq!(network(0), "10.0.2.0/24");
+        assert_eq!((0..300).map(network).filter(|network| network == "10.0.4.0/24").count(), 1);
+    }
+
+    #[test]
     fn a_taken_port_is_refused_with_one_that_is_free() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let host = listener.local_addr().expect("an address").port();
-        let taken = Forward { protocol: Protocol::Tcp, host, address: address(0), guest: 80 };
+        let taken = Forward { protocol: Protocol::Tcp, host, address: address(0, 0), guest: 80 };
         let failure = check(&[taken], None).expect_err("taken").to_string();
         assert!(failure.contains(&format!("tcp port {host}")), "{failure}");
         let advice = failure.split_once("--forward ").expect("it advises another").1;
@@ -260,7 +320,7 @@ mod tests {
         let advised = failure.split_once("--gdb ").expect("it advises another").1.parse::<u16>();
         assert!(advised.is_ok_and(|advised| advised > port), "{failure}");
         drop(listener);
-        let forward = Forward { protocol: Protocol::Tcp, host: port, address: address(0), guest: 80 };
+        let forward = Forward { protocol: Protocol::Tcp, host: port, address: address(0, 0), guest: 80 };
         let failure = check(&[forward], Some(port)).expect_err("twice").to_string();
         assert!(failure.contains("both the debugger's and lead to 80") && failure.contains("--gdb "), "{failure}");
         let is_none_of_its = |free: Option<Forward>| free.is_none_or(|free| free.host != port);
@@ -271,7 +331,7 @@ mod tests {
     fn the_next_port_is_taken_where_one_is_not_free() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let host = listener.local_addr().expect("an address").port();
-        let wanted = Forward { protocol: Protocol::Tcp, host, address: address(0), guest: 80 };
+        let wanted = Forward { protocol: Protocol::Tcp, host, address: address(0, 0), guest: 80 };
         assert!(wanted.next_free(None).is_none_or(|free| free.host > host));
     }
 }

@@ -6,6 +6,7 @@
 
 mod bare;
 mod before;
+mod cards;
 mod far_end;
 mod forward;
 mod keys;

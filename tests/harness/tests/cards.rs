@@ -1,0 +1,82 @@
+//! Several network cards in one system.
+
+#![allow(missing_docs, reason = "a test's name says what it tests")]
+
+use culm_tests_harness::client::{answers_pings, try_run};
+use culm_tests_harness::{Boot, Machine, PATIENCE, free_port, on_wires};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// The networks of `two-cards.toml`: device of the host, its address, the machine's, the name that
+/// stands before what is answered there.
+const NETWORKS: [(&str, &str, Ipv4Addr, &[u8]); 2] = [
+    ("culm0", "10.0.2.2/24", Ipv4Addr::new(10, 0, 2, 15), b"outer "),
+    ("culm1", "10.0.3.2/24", Ipv4Addr::new(10, 0, 3, 15), b"inner "),
+];
+
+fn boot() -> Boot {
+    Boot::system("tests/systems/two-cards.toml")
+}
+
+/// Sends a datagram until it is answered, since one may be lost; returns the answer.
+fn ask(to: SocketAddr, question: &[u8], patience: Duration) -> Option<Vec<u8>> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("there is a free port");
+    socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a socket takes a time-out");
+    let until = Instant::now() + patience;
+    let mut answer = [0; 2048];
+    while Instant::now() < until {
+        // While nobody has the address yet, the host may say that there is no way.
+        _ = socket.send_to(question, to);
+        while let Ok((length, from)) = socket.recv_from(&mut answer) {
+            if from == to {
+                return Some(answer[..length].to_vec());
+            }
+        }
+    }
+    None
+}
+
+/// Asks on one network until it is answered, and checks the answer.
+fn is_answered(to: SocketAddr, name: &[u8], question: &[u8]) {
+    let answer = ask(to, question, PATIENCE);
+    assert_eq!(answer, Some([name, question].concat()), "{to}");
+}
+
+#[test]
+fn each_card_has_its_own_network_and_ports() {
+    let ports = [free_port(), free_port()];
+    let forward = |network: usize| format!("udp:{}:{}:7", ports[network], NETWORKS[network].2);
+    let _machine = boot().option(&["--forward", &forward(0), "--forward", &forward(1)]).start(&[]);
+    for (port, (.., name)) in ports.into_iter().zip(NETWORKS) {
+        is_answered((Ipv4Addr::LOCALHOST, port).into(), name, b"by user networking");
+    }
+}
+
+#[test]
+fn a_component_serves_two_cards_at_once() {
+    let wires = NETWORKS.map(|(device, address, ..)| (device, address));
+    on_wires(boot(), &wires, |machine: &mut Machine| {
+        for (_, _, address, name) in NETWORKS {
+            is_answered((address, 7).into(), name, b"anybody?");
+        }
+        for (.., address, _) in NETWORKS {
+            for size in [56, 1400] {
+                answers_pings(&address.to_string(), size);
+            }
+        }
+        // A card answers for the address on its own network, not for the one on the other.
+        let said = try_run(10, "ping", &["-n", "-c", "2", "-W", "1", "-I", "culm0", "10.0.3.15"]);
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        assert!(said.contains(" 0 received"), "{said}");
+        std::thread::scope(|scope| {
+            for (_, _, address, name) in NETWORKS {
+                scope.spawn(move || {
+                    for count in 0..300_usize {
+                        is_answered((address, 7).into(), name, &vec![count as u8; count * 4]);
+                    }
+                });
+            }
+        });
+        assert!(!machine.saw("faulted"), "{}", machine.tail());
+    });
+}
