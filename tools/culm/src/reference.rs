@@ -288,6 +288,7 @@ Each rule has an example in `tests/bad/`, with the message.
 {class rules}- A stack and a heap are no less than the component's manifest says that it needs.
 - A region at a fixed address lies in the board's memory, overlaps no other, and is not where the image is loaded.
 - A connection is made once, between ends of its kind; one that is not optional is made.
+- Components in devices' places are not clients of each other in a circle.
 - A guest's kernel is an arm64 Image, kernel and initial RAM disk fit its memory, one domain runs it, and the board has a GICv3.
 - Configuration is what the component's manifest asks for: every required field, no other, of its type, within its bounds.
 - Everything fits the board's memory.

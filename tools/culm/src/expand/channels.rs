@@ -113,8 +113,8 @@ fn check_cycles(draft: &mut Draft<'_>) -> BTreeSet<usize> {
     on_cycle
 }
 
-/// A shortest path along calls, as positions in `edges`.
-fn path(edges: &[(usize, usize, usize)], from: usize, to: usize) -> Option<Vec<usize>> {
+/// A shortest path along edges (from, to, what makes it), as positions in `edges`.
+pub fn path(edges: &[(usize, usize, usize)], from: usize, to: usize) -> Option<Vec<usize>> {
     let mut seen = BTreeSet::from([from]);
     let mut paths = vec![(from, Vec::new())];
     while let Some((at, path)) = (!paths.is_empty()).then(|| paths.remove(0)) {

@@ -161,7 +161,8 @@ fn resolve_client<'a>(
     }
     draft.diagnostics.extend(draft.source, problems);
     if let (Some(provider), Some(of_class)) = (provider, of_class) {
-        let client = Client { domain, slot: Some(slot), connection: connection.name.clone(), provider, of_class };
+        let (connection, named_at) = (connection.name.clone(), name.map(|name| name.span));
+        let client = Client { domain, slot: Some(slot), connection, provider, named_at, of_class };
         draft.clients.push(client);
     }
 }
@@ -322,6 +323,7 @@ fn add_logs(draft: &mut Draft<'_>) {
             continue;
         }
         let Some(of_class) = class.log() else { continue };
-        draft.clients.push(Client { domain, slot: None, connection: "log".to_string(), provider, of_class });
+        let connection = "log".to_string();
+        draft.clients.push(Client { domain, slot: None, connection, provider, named_at: None, of_class });
     }
 }

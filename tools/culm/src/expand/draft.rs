@@ -150,6 +150,8 @@ pub struct Client {
     pub slot: Option<usize>,
     pub connection: String,
     pub provider: DraftProvider,
+    /// Where the system file names the provider; `None` for the log.
+    pub named_at: Option<Range<usize>>,
     pub of_class: OfClass,
 }
 

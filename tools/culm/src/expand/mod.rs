@@ -8,6 +8,7 @@
 
 mod assemble;
 mod channels;
+mod circles;
 mod config;
 mod connections;
 mod devices;
@@ -116,6 +117,7 @@ fn resolve(mut draft: Draft<'_>) -> Result<Draft<'_>, Diagnostics> {
     guests::check_complete(&mut draft);
     connections::check_complete(&mut draft);
     providers::check_clients(&mut draft);
+    circles::check(&mut draft);
     if draft.diagnostics.is_empty() {
         memory::check_address_spaces(&mut draft);
         memory::check_draft(&mut draft);
