@@ -1,0 +1,257 @@
+//! The decision: where a frame goes.
+
+use crate::storm::{Kind, Storm};
+use crate::table::{Heard, Table};
+use crate::vlan::{self, Edit, Membership, VlanSet, tag_of};
+use crate::{Address, MAX_PORTS, PortOptions, PortSet};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+
+/// A port, as it is described.
+#[derive(Clone, Debug, Default)]
+pub struct PortSetup {
+    /// Its options.
+    pub options: PortOptions,
+    /// The address of the station behind it, if there is a single one that the description names:
+    /// nobody else has it.
+    pub owner: Option<Address>,
+    /// Whether its stations are heard at all. Behind the port of a client that sends from its own
+    /// address only, there is nobody else to be learned.
+    pub learns: bool,
+    /// The ports that its frames may go to; `None`: all others.
+    pub reaches: Option<PortSet>,
+}
+
+/// Why a frame goes nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// It has no header, or comes from a group or from no station.
+    Malformed,
+    /// It is for this link alone (IEEE 802.1Q-2018, table 8-1).
+    LinkLocal,
+    /// It is of no VLAN of the port's.
+    Vlan,
+    /// It comes from the address of another port's owner.
+    Stolen,
+    /// There were too many frames for many.
+    Storm,
+    /// Whoever it is for is behind the port where it came from, or may not be reached from there.
+    Nobody,
+}
+
+/// Where a frame goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// To these ports.
+    Forward(Forwarding),
+    /// Nowhere.
+    Drop(Cause),
+}
+
+/// Where a frame goes, and as what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forwarding {
+    /// The ports.
+    pub targets: PortSet,
+    /// The frame's VLAN; 0 in a transparent bridge.
+    vlan: u16,
+    /// The tag with which it came.
+    tag: Option<u16>,
+}
+
+/// Counts of what came of addresses and frames, since they were last asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Stations that were learned, or moved.
+    pub learned: u64,
+    /// Stations that were heard and found no place in the table.
+    pub unlearned: u64,
+    /// Frames that went to all ports, since nobody knows where their station is.
+    pub flooded: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Port {
+    membership: Membership,
+    storm: Storm,
+    owner: Option<Address>,
+    learns: bool,
+    reaches: PortSet,
+}
+
+/// A bridge.
+#[derive(Clone, Debug)]
+pub struct Bridge {
+    ports: Box<[Port]>,
+    /// Ports behind which there is their owner alone: nobody is looked for there.
+    closed: PortSet,
+    /// No port has VLANs: tags are content.
+    is_transparent: bool,
+    table: Table,
+    tally: Tally,
+}
+
+impl Bridge {
+    /// Creates a bridge of these ports, [`MAX_PORTS`] at most; further ones are left out.
+    pub fn new(ports: impl IntoIterator<Item = PortSetup>, table: Table) -> Self {
+        let setups: Vec<PortSetup> = ports.into_iter().take(MAX_PORTS).collect();
+        let is_transparent = !setups.iter().any(|setup| setup.options.has_vlans());
+        let (mut all, mut isolated, mut closed) = (PortSet::default(), PortSet::default(), PortSet::default());
+        for (port, setup) in setups.iter().enumerate() {
+            all.add(port);
+            if setup.options.isolated {
+                isolated.add(port);
+            }
+            if setup.owner.is_some() && !setup.learns {
+                closed.add(port);
+            }
+        }
+        let port = |(port, setup): (usize, PortSetup)| {
+            let others = all.without(PortSet::of(port));
+            let others = setup.reaches.map_or(others, |reaches| others.and(reaches));
+            let reaches = if setup.options.isolated { others.without(isolated) } else { others };
+            let PortOptions { vlan, trunk, storm, .. } = setup.options;
+            let own = if trunk.is_empty() { Some(vlan.unwrap_or(vlan::DEFAULT)) } else { vlan };
+            let membership = match is_transparent {
+                true => Membership { own: Some(0), tagged: VlanSet::default() },
+                false => Membership { own, tagged: trunk },
+            };
+            Port { membership, storm: Storm::new(storm), owner: setup.owner, learns: setup.learns, reaches }
+        };
+        let ports = setups.into_iter().enumerate().map(port).collect();
+        Self { ports, closed, is_transparent, table, tally: Tally::default() }
+    }
+
+    /// Returns how many ports it has.
+    pub fn port_count(&self) -> usize {
+        self.ports.len()
+    }
+
+    /// Decides on a frame that came by a port, at `now`, in nanoseconds; `head` is its beginning,
+    /// [`HEAD`](crate::HEAD) bytes where it has them.
+    pub fn decide(&mut self, now: u64, from: usize, head: &[u8]) -> Verdict {
+        match self.try_decide(now, from, head) {
+            Ok(forwarding) => Verdict::Forward(forwarding),
+            Err(cause) => Verdict::Drop(cause),
+        }
+    }
+
+    fn try_decide(&mut self, now: u64, from: usize, head: &[u8]) -> Result<Forwarding, Cause> {
+        let (destination, source) = addresses(head).ok_or(Cause::Malformed)?;
+        if is_group(source) || source == [0; 6] {
+            return Err(Cause::Malformed);
+        }
+        if is_link_local(destination) {
+            return Err(Cause::LinkLocal);
+        }
+        let port = self.ports.get(from).ok_or(Cause::Nobody)?;
+        let tag = if self.is_transparent { None } else { tag_of(head) };
+        let vlan = port.membership.classify(tag).ok_or(Cause::Vlan)?;
+        let seconds = (now / SECOND) as u32;
+        self.hear(seconds, vlan, source, from)?;
+        let reachable = self.reachable(vlan, from);
+        let (targets, kind) = if destination == [0xff; 6] {
+            (reachable, Some(Kind::Broadcast))
+        } else if is_group(destination) {
+            (reachable, Some(Kind::Multicast))
+        } else {
+            match self.find(seconds, vlan, destination) {
+                Some(target) => (PortSet::of(target).and(reachable), None),
+                None => (reachable.without(self.closed), Some(Kind::Unknown)),
+            }
+        };
+        if targets.is_empty() {
+            return Err(Cause::Nobody);
+        }
+        if let Some(kind) = kind {
+            let port = self.ports.get_mut(from).ok_or(Cause::Nobody)?;
+            if !port.storm.admits(kind, now) {
+                return Err(Cause::Storm);
+            }
+            self.tally.flooded += u64::from(kind == Kind::Unknown);
+        }
+        Ok(Forwarding { targets, vlan, tag })
+    }
+
+    /// Notes where a station is, unless the address is that of a port's owner.
+    fn hear(&mut self, now: u32, vlan: u16, source: Address, from: usize) -> Result<(), Cause> {
+        let port = self.ports.get(from).ok_or(Cause::Nobody)?;
+        if port.owner == Some(source) {
+            return Ok(());
+        }
+        // An address that is known here cannot be another port's owner's, which is never learned.
+        if port.learns && self.table.hear_again(now, vlan, source, from) {
+            return Ok(());
+        }
+        if self.ports.iter().any(|other| other.owner == Some(source)) {
+            return Err(Cause::Stolen);
+        }
+        if port.learns {
+            match self.table.hear(now, vlan, source, from) {
+                Heard::Known => {}
+                Heard::Learned | Heard::Moved(_) => self.tally.learned += 1,
+                Heard::Full => self.tally.unlearned += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the port behind which a station is: that whose owner it is, else where it was heard.
+    fn find(&self, now: u32, vlan: u16, destination: Address) -> Option<usize> {
+        let learned = self.table.find(now, vlan, destination);
+        learned.or_else(|| self.ports.iter().position(|port| port.owner == Some(destination)))
+    }
+
+    /// Returns the ports to which frames of a VLAN may go that come by this one.
+    fn reachable(&self, vlan: u16, from: usize) -> PortSet {
+        let reachable = self.ports.get(from).map_or(PortSet::default(), |port| port.reaches);
+        if self.is_transparent {
+            return reachable;
+        }
+        let mut members = PortSet::default();
+        for port in reachable.iter() {
+            if self.ports.get(port).is_some_and(|port| port.membership.has(vlan)) {
+                members.add(port);
+            }
+        }
+        members
+    }
+
+    /// Returns what is to be done to a frame where it goes out by a port.
+    pub fn edit(&self, forwarding: &Forwarding, port: usize) -> Edit {
+        match self.ports.get(port) {
+            Some(port) if !self.is_transparent => port.membership.edit(forwarding.vlan, forwarding.tag),
+            _ => Edit::Keep,
+        }
+    }
+
+    /// Takes out some of the addresses that are too old at `now`, in nanoseconds.
+    pub fn sweep(&mut self, now: u64) {
+        self.table.sweep((now / SECOND) as u32);
+    }
+
+    /// Returns the counts since this was last called.
+    pub fn tally(&mut self) -> Tally {
+        core::mem::take(&mut self.tally)
+    }
+}
+
+/// Destination and source of a frame that has a whole header.
+fn addresses(head: &[u8]) -> Option<(Address, Address)> {
+    let header: &[u8; 14] = head.first_chunk()?;
+    let [a, b, c, d, e, f, g, h, i, j, k, l, ..] = *header;
+    Some(([a, b, c, d, e, f], [g, h, i, j, k, l]))
+}
+
+/// Whether an address stands for several stations (IEEE 802.3 §3.2.3, the first bit on the wire).
+fn is_group(address: Address) -> bool {
+    address[0] & 1 != 0
+}
+
+/// Whether an address is one of those that no bridge passes on: 01-80-C2-00-00-00 to -0F.
+fn is_link_local(address: Address) -> bool {
+    matches!(address, [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f])
+}

@@ -1,0 +1,234 @@
+//! The decision.
+
+use crate::bridge::{Bridge, Cause, PortSetup, Verdict};
+use crate::table::{AGE, Table};
+use crate::vlan::Edit;
+use crate::{Address, PortOptions, PortSet};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::vec;
+use std::vec::Vec;
+
+const ALL: Address = [0xff; 6];
+const GROUP: Address = [1, 0, 0x5e, 0, 0, 1];
+
+fn station(number: u8) -> Address {
+    [2, 0, 0, 0, 0, number]
+}
+
+/// A frame's beginning, with a tag if there is one.
+fn head(to: Address, from: Address, tag: Option<u16>) -> Vec<u8> {
+    let mut head = [to, from].concat();
+    if let Some(tag) = tag {
+        head.extend([0x81, 0]);
+        head.extend(tag.to_be_bytes());
+    }
+    head.extend([8, 0, 0, 0]);
+    head
+}
+
+fn bridge(options: &[&str]) -> Bridge {
+    let setup = |text: &&str| PortSetup {
+        options: PortOptions::parse(text).expect("options of the test"),
+        learns: true,
+        ..PortSetup::default()
+    };
+    Bridge::new(options.iter().map(setup), Table::new(1024, options.len(), AGE, [3, 4]))
+}
+
+/// The ports to which a frame goes; none if it is dropped.
+fn targets(verdict: Verdict) -> Vec<usize> {
+    match verdict {
+        Verdict::Forward(forwarding) => forwarding.targets.iter().collect(),
+        Verdict::Drop(_) => vec![],
+    }
+}
+
+#[test]
+fn sets_of_ports_have_each_bit() {
+    let mut set = PortSet::default();
+    assert!(set.is_empty());
+    for port in [0, 63, 5, 64] {
+        set.add(port);
+    }
+    assert_eq!(set.iter().collect::<Vec<_>>(), [0, 5, 63]);
+    assert!(set.contains(63) && !set.contains(64) && set.without(PortSet::of(5)).and(PortSet::of(5)).is_empty());
+}
+
+#[test]
+fn who_was_heard_is_found_and_who_was_not_is_looked_for() {
+    let mut bridge = bridge(&["", "", ""]);
+    assert_eq!(targets(bridge.decide(0, 0, &head(station(2), station(1), None))), [1, 2]);
+    assert_eq!(targets(bridge.decide(0, 1, &head(station(1), station(2), None))), [0]);
+    assert_eq!(targets(bridge.decide(0, 0, &head(station(2), station(1), None))), [1]);
+    // It moves.
+    assert_eq!(targets(bridge.decide(0, 2, &head(station(1), station(2), None))), [0]);
+    assert_eq!(targets(bridge.decide(0, 0, &head(station(2), station(1), None))), [2]);
+    // It is behind the port where the frame comes from.
+    assert_eq!(bridge.decide(0, 2, &head(station(2), station(3), None)), Verdict::Drop(Cause::Nobody));
+    assert_eq!(targets(bridge.decide(0, 2, &head(ALL, station(3), None))), [0, 1]);
+    let tally = bridge.tally();
+    assert_eq!((tally.learned, tally.unlearned, tally.flooded), (4, 0, 1));
+}
+
+#[test]
+fn what_no_bridge_passes_on_stays() {
+    let mut bridge = bridge(&["", ""]);
+    let mut cause = |to, from| match bridge.decide(0, 0, &head(to, from, None)) {
+        Verdict::Drop(cause) => Some(cause),
+        Verdict::Forward(_) => None,
+    };
+    assert_eq!(cause(ALL, GROUP), Some(Cause::Malformed));
+    assert_eq!(cause(ALL, [0; 6]), Some(Cause::Malformed));
+    assert_eq!(cause([1, 0x80, 0xc2, 0, 0, 0], station(1)), Some(Cause::LinkLocal));
+    assert_eq!(cause([1, 0x80, 0xc2, 0, 0, 0x0f], station(1)), Some(Cause::LinkLocal));
+    assert_eq!(cause([1, 0x80, 0xc2, 0, 0, 0x10], station(1)), None);
+    assert_eq!(bridge.decide(0, 0, &head(ALL, station(1), None)[..13]), Verdict::Drop(Cause::Malformed));
+    assert_eq!(bridge.decide(0, 2, &head(ALL, station(1), None)), Verdict::Drop(Cause::Nobody));
+}
+
+#[test]
+fn an_owner_keeps_its_address() {
+    let owner = |number| PortSetup { owner: Some(station(number)), ..PortSetup::default() };
+    let outside = PortSetup { learns: true, ..PortSetup::default() };
+    let mut bridge = Bridge::new([owner(1), owner(2), outside], Table::new(64, 3, AGE, [3, 4]));
+    // It is found before it has said anything.
+    assert_eq!(targets(bridge.decide(0, 0, &head(station(2), station(1), None))), [1]);
+    assert_eq!(bridge.decide(0, 2, &head(station(1), station(2), None)), Verdict::Drop(Cause::Stolen));
+    assert_eq!(targets(bridge.decide(0, 0, &head(station(2), station(1), None))), [1]);
+    // Behind a port that learns nobody, others are not heard, and stay unknown.
+    assert_eq!(targets(bridge.decide(0, 0, &head(station(9), station(7), None))), [2]);
+    assert_eq!(bridge.decide(0, 2, &head(station(7), station(8), None)), Verdict::Drop(Cause::Nobody));
+    assert_eq!(targets(bridge.decide(0, 0, &head(station(8), station(1), None))), [2]);
+}
+
+#[test]
+fn isolated_ports_reach_the_others_only() {
+    let mut bridge = bridge(&["isolated", "isolated", ""]);
+    assert_eq!(targets(bridge.decide(0, 0, &head(ALL, station(1), None))), [2]);
+    assert_eq!(targets(bridge.decide(0, 2, &head(ALL, station(3), None))), [0, 1]);
+    assert_eq!(bridge.decide(0, 1, &head(station(1), station(2), None)), Verdict::Drop(Cause::Nobody));
+}
+
+#[test]
+fn a_port_reaches_those_that_it_may() {
+    let setup = |reaches: Option<PortSet>| PortSetup { learns: true, reaches, ..PortSetup::default() };
+    let ports = [setup(Some(PortSet::of(2))), setup(None), setup(Some(PortSet::of(2)))];
+    let mut bridge = Bridge::new(ports, Table::new(64, 3, AGE, [3, 4]));
+    assert_eq!(targets(bridge.decide(0, 0, &head(ALL, station(1), None))), [2]);
+    assert_eq!(targets(bridge.decide(0, 1, &head(ALL, station(2), None))), [0, 2]);
+    assert_eq!(targets(bridge.decide(0, 2, &head(ALL, station(3), None))), []);
+    assert_eq!(targets(bridge.decide(0, 0, &head(station(2), station(1), None))), []);
+}
+
+#[test]
+fn a_storm_is_held_to_its_rate_and_stops_nothing_else() {
+    let mut bridge = bridge(&["storm 4", "", ""]);
+    bridge.decide(0, 1, &head(ALL, station(2), None));
+    let mut passed = 0;
+    for millisecond in 0..1000 {
+        let now = millisecond * 1_000_000;
+        passed += targets(bridge.decide(now, 0, &head(ALL, station(1), None))).len();
+        assert_eq!(targets(bridge.decide(now, 0, &head(station(2), station(1), None))), [1]);
+    }
+    assert!((4..=5).contains(&(passed / 2)), "{passed}");
+    assert_eq!(bridge.decide(999_999_999, 0, &head(ALL, station(1), None)), Verdict::Drop(Cause::Storm));
+    assert_eq!(targets(bridge.decide(999_999_999, 0, &head(station(9), station(1), None))), [1, 2]);
+    assert_eq!(targets(bridge.decide(999_999_999, 1, &head(ALL, station(2), None))), [0, 2]);
+}
+
+#[test]
+fn frames_stay_in_their_vlan_and_are_tagged_where_they_must_be() {
+    let mut bridge = bridge(&["vlan 10", "vlan 20", "trunk 10,20", "vlan 10 trunk 20", ""]);
+    let edits = |bridge: &mut Bridge, from, tag| -> Vec<(usize, Edit)> {
+        let verdict = bridge.decide(0, from, &head(ALL, station(1), tag));
+        let Verdict::Forward(forwarding) = verdict else { return vec![] };
+        forwarding.targets.iter().map(|port| (port, bridge.edit(&forwarding, port))).collect()
+    };
+    let insert = |vlan| Edit::Insert([0x81, 0, 0, vlan]);
+    assert_eq!(edits(&mut bridge, 0, None), [(2, insert(10)), (3, Edit::Keep)]);
+    assert_eq!(edits(&mut bridge, 1, None), [(2, insert(20)), (3, insert(20))]);
+    assert_eq!(edits(&mut bridge, 2, Some(20)), [(1, Edit::Remove), (3, Edit::Keep)]);
+    assert_eq!(edits(&mut bridge, 3, Some(10)), [(0, Edit::Remove), (2, Edit::Keep)]);
+    // No VLAN of the port's; nobody else in it; the default VLAN, whose only port this is.
+    assert_eq!(
+        [edits(&mut bridge, 0, Some(20)), edits(&mut bridge, 2, None), edits(&mut bridge, 4, None)].concat(),
+        []
+    );
+}
+
+#[test]
+fn a_transparent_bridge_takes_tags_for_content() {
+    let mut bridge = bridge(&["", ""]);
+    let verdict = bridge.decide(0, 0, &head(ALL, station(1), Some(4095)));
+    let Verdict::Forward(forwarding) = verdict else { panic!("it goes out") };
+    assert_eq!(bridge.edit(&forwarding, 1), Edit::Keep);
+}
+
+/// A port of the model: its own VLAN, those of tagged frames, whether it is isolated.
+type ModelPort = (Option<u16>, Vec<u16>, bool);
+
+fn model_port() -> impl Strategy<Value = ModelPort> {
+    (prop::option::of(1_u16..4), prop::collection::btree_set(1_u16..4, 0..3), any::<bool>())
+        .prop_map(|(own, tagged, isolated)| (own, tagged.into_iter().collect(), isolated))
+}
+
+fn written((own, tagged, isolated): &ModelPort) -> std::string::String {
+    use std::format;
+    let own = own.map(|own| format!("vlan {own} ")).unwrap_or_default();
+    let list: Vec<std::string::String> = tagged.iter().map(|vlan| format!("{vlan}")).collect();
+    let trunk = if list.is_empty() { std::string::String::new() } else { format!("trunk {} ", list.join(",")) };
+    format!("{own}{trunk}{}", if *isolated { "isolated" } else { "" })
+}
+
+proptest! {
+    /// The bridge against one of sets and maps: where frames go, and with what tag.
+    #[test]
+    fn the_bridge_is_as_the_model_says(
+        ports in prop::collection::vec(model_port(), 2..6),
+        frames in prop::collection::vec((0_usize..6, 0_u8..6, 1_u8..6, prop::option::of(0_u16..5)), 1..60),
+    ) {
+        let texts: Vec<_> = ports.iter().map(written).collect();
+        let texts: Vec<&str> = texts.iter().map(|text| text.as_str()).collect();
+        let mut bridge = bridge(&texts);
+        let is_transparent = ports.iter().all(|(own, tagged, _)| own.is_none() && tagged.is_empty());
+        let own = |port: usize| match &ports[port] {
+            (None, tagged, _) if tagged.is_empty() => Some(1),
+            (own, ..) => *own,
+        };
+        let is_in = |port: usize, vlan: u16| is_transparent || own(port) == Some(vlan) || ports[port].1.contains(&vlan);
+        let mut places = BTreeMap::<(u16, u8), usize>::new();
+        for (from, to, source, tag) in frames {
+            let from = from % ports.len();
+            let destination = if to == 0 { ALL } else { station(to) };
+            let verdict = bridge.decide(0, from, &head(destination, station(source), tag));
+            let vlan = match tag {
+                _ if is_transparent => Some(0),
+                None | Some(0) => own(from),
+                Some(vlan) if ports[from].1.contains(&vlan) => Some(vlan),
+                Some(vlan) => own(from).filter(|own| *own == vlan && !ports[from].1.is_empty()),
+            };
+            let mut wanted = vec![];
+            if let Some(vlan) = vlan {
+                places.insert((vlan, source), from);
+                let place = places.get(&(vlan, to)).filter(|_| to != 0);
+                wanted = (0..ports.len())
+                    .filter(|port| *port != from && is_in(*port, vlan))
+                    .filter(|port| !(ports[from].2 && ports[*port].2))
+                    .filter(|port| place.is_none_or(|place| place == port))
+                    .collect();
+            }
+            prop_assert_eq!(targets(verdict), wanted);
+            let (Verdict::Forward(forwarding), Some(vlan)) = (verdict, vlan) else { continue };
+            for port in forwarding.targets.iter() {
+                let leaves_with = match bridge.edit(&forwarding, port) {
+                    Edit::Keep => tag,
+                    Edit::Remove => None,
+                    Edit::Insert(bytes) | Edit::Replace(bytes) => Some(u16::from_be_bytes([bytes[2], bytes[3]])),
+                };
+                let wanted = if is_transparent { tag } else { Some(vlan).filter(|vlan| own(port) != Some(*vlan)) };
+                prop_assert_eq!(leaves_with, wanted);
+            }
+        }
+    }
+}
