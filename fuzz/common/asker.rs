@@ -59,8 +59,8 @@ impl Asker {
         let _ = self.client.end_round();
     }
 
-    /// Checks that every request is answered and the disk is one of so many blocks, and asks for its
-    /// first ones.
+    /// Checks that every request is answered and the disk is one of so many blocks, and asks for
+    /// its first ones.
     pub fn ask_at_the_end(&mut self, blocks: u64) {
         self.is_answered();
         assert_eq!(self.client.disk().map(|disk| disk.blocks), Some(blocks), "the disk is of no use");
