@@ -177,6 +177,12 @@ impl Region {
         Ok(())
     }
 
+    /// Returns the half word at `offset`, a multiple of 2.
+    #[inline(always)]
+    pub fn atomic_u16(&self, offset: usize) -> Result<&'static AtomicU16, OutOfBounds> {
+        self.atomic(offset)
+    }
+
     /// Returns the word at `offset`, a multiple of 4.
     #[inline(always)]
     pub fn atomic_u32(&self, offset: usize) -> Result<&'static AtomicU32, OutOfBounds> {

@@ -20,28 +20,42 @@ impl GuestMemory {
     }
 
     /// Returns where in the region an address is; it may be outside.
+    #[inline]
     pub fn offset(address: u64) -> Option<usize> {
         usize::try_from(address.checked_sub(culm::guest::MEMORY)?).ok()
     }
 }
 
 impl Memory for GuestMemory {
+    #[inline]
     fn read(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
         self.0.read(Self::offset(address)?, bytes).ok()
     }
 
+    #[inline]
     fn write(&self, address: u64, bytes: &[u8]) -> Option<()> {
         self.0.write(Self::offset(address)?, bytes).ok()
     }
 
+    #[inline]
     fn load(&self, address: u64) -> Option<u16> {
-        let [word] = self.0.atomics_u16(Self::offset(address)?, 1).ok()? else { return None };
-        Some(word.load(Ordering::Relaxed))
+        Some(self.0.atomic_u16(Self::offset(address)?).ok()?.load(Ordering::Relaxed))
     }
 
+    #[inline]
     fn store(&self, address: u64, value: u16) -> Option<()> {
-        let [word] = self.0.atomics_u16(Self::offset(address)?, 1).ok()? else { return None };
-        word.store(value, Ordering::Relaxed);
+        self.0.atomic_u16(Self::offset(address)?).ok()?.store(value, Ordering::Relaxed);
+        Some(())
+    }
+
+    #[inline]
+    fn load_double(&self, address: u64) -> Option<u64> {
+        Some(self.0.atomic_u64(Self::offset(address)?).ok()?.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn store_word(&self, address: u64, value: u32) -> Option<()> {
+        self.0.atomic_u32(Self::offset(address)?).ok()?.store(value, Ordering::Relaxed);
         Some(())
     }
 }

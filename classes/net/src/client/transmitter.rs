@@ -105,22 +105,42 @@ impl<E: BufferEntry> Transmitter<E> {
             return None;
         }
         let offset = if let Some(spare) = self.spare.take() { spare } else { self.take()? };
-        self.send_in(offset, length, write)
+        self.send_in(offset, length, |frame| Some(write(frame)))
     }
 
-    /// Sends the frame that `write` makes in the buffer at `offset`, which has room for it and is
-    /// this client's.
+    /// Does what [`Self::send`] does, unless `write` returns `None`: then nothing is sent, and the
+    /// buffer stays for the next frame. For frames of others, which are checked where nobody else
+    /// can change them.
+    #[inline(always)]
+    pub fn send_checked<R>(
+        &mut self,
+        length: usize,
+        write: impl FnOnce(&mut [u8]) -> Option<(PacketHeader, R)>,
+    ) -> Option<R> {
+        if length > self.longest_frame() || !self.is_ready() {
+            return None;
+        }
+        let offset = self.spare.take()?;
+        let sent = self.send_in(offset, length, write);
+        if sent.is_none() {
+            self.spare = Some(offset);
+        }
+        sent
+    }
+
+    /// Sends the frame that `write` makes, if it makes one, in the buffer at `offset`, which has
+    /// room for it and is this client's.
     #[inline(always)]
     fn send_in<R>(
         &mut self,
         offset: u32,
         length: usize,
-        write: impl FnOnce(&mut [u8]) -> (PacketHeader, R),
+        write: impl FnOnce(&mut [u8]) -> Option<(PacketHeader, R)>,
     ) -> Option<R> {
         let total = HEADROOM + length;
         let bytes = self.data.slice_mut(offset as usize, total).ok()?;
         let (header, frame) = bytes.split_first_chunk_mut::<HEADROOM>()?;
-        let (metadata, result) = write(frame);
+        let (metadata, result) = write(frame)?;
         metadata.write(header);
         // This push does not fail: `take` has seen that there is space.
         let _ = self.link.output.push(E::of_packet(offset, total as u16, self.base));
@@ -149,7 +169,7 @@ impl<E: BufferEntry> Transmitter<E> {
         let offset = if let Some(spare) = self.spare_large.take() { spare } else { self.take_large()? };
         self.send_in(offset, length, |frame| {
             let result = write(frame);
-            (divide(frame, payload), result)
+            Some((divide(frame, payload), result))
         })
     }
 

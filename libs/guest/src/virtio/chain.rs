@@ -70,6 +70,9 @@ impl Chain {
     /// Copies out the bytes from `offset` on of those that the device can read. Returns nothing
     /// unless all are there, in the guest's memory.
     pub fn read(&self, memory: &impl Memory, offset: u64, bytes: &mut [u8]) -> Option<()> {
+        if let Some(address) = place_within(self.readable(), offset, bytes.len() as u64) {
+            return memory.read(address, bytes);
+        }
         let mut rest = bytes;
         for part in pieces(self.readable(), offset, rest.len() as u64) {
             let (piece, behind) = rest.split_at_mut_checked(part.length as usize)?;
@@ -82,6 +85,9 @@ impl Chain {
     /// Copies bytes to `offset` of those that the device can write. Returns nothing unless there is
     /// room for all, in the guest's memory.
     pub fn write(&self, memory: &impl Memory, offset: u64, bytes: &[u8]) -> Option<()> {
+        if let Some(address) = place_within(self.writable(), offset, bytes.len() as u64) {
+            return memory.write(address, bytes);
+        }
         let mut rest = bytes;
         for part in pieces(self.writable(), offset, rest.len() as u64) {
             let (piece, behind) = rest.split_at_checked(part.length as usize)?;
@@ -104,6 +110,22 @@ impl Chain {
 
 fn bytes(parts: &[Part]) -> u64 {
     parts.iter().map(|part| u64::from(part.length)).sum()
+}
+
+/// Returns the address of the bytes from `offset` on, if all `length` of them lie in one part, as
+/// headers, answers and short frames do.
+#[inline]
+fn place_within(parts: &[Part], offset: u64, length: u64) -> Option<u64> {
+    let mut skip = offset;
+    for part in parts {
+        let size = u64::from(part.length);
+        if skip < size {
+            // An address that wraps is none that a guest's memory has.
+            return (length <= size - skip).then(|| part.address.wrapping_add(skip));
+        }
+        skip -= size;
+    }
+    None
 }
 
 /// Returns what lies from `offset` on in the parts, one after the other, `length` bytes at most.

@@ -123,6 +123,12 @@ mod tests {
             }
             self.0.store(address, value)
         }
+        fn load_double(&self, address: u64) -> Option<u64> {
+            self.0.load_double(address)
+        }
+        fn store_word(&self, address: u64, value: u32) -> Option<()> {
+            self.0.store_word(address, value)
+        }
     }
 
     #[test]

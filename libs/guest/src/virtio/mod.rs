@@ -38,6 +38,10 @@ pub trait Memory {
     fn load(&self, address: u64) -> Option<u16>;
     /// Writes the half word at an even address by one access.
     fn store(&self, address: u64, value: u16) -> Option<()>;
+    /// Reads the double word at an address that is a multiple of 8, by one access.
+    fn load_double(&self, address: u64) -> Option<u64>;
+    /// Writes the word at an address that is a multiple of 4, by one access.
+    fn store_word(&self, address: u64, value: u32) -> Option<()>;
 }
 
 /// The devices of a guest: those for which its monitor has a connection.

@@ -190,12 +190,14 @@ impl Net {
     pub fn deliver(&mut self, memory: &impl Memory, header: [u8; HEADER], frame: &[&[u8]]) -> Delivery {
         let resets = self.transport.resets();
         let Some(queue) = self.transport.queue(RECEIVE) else { return Delivery::Refused };
-        let position = queue.position(memory);
-        let Some(position) = self.transport.sound(position) else { return Delivery::Refused };
         let needed = HEADER as u64 + frame.iter().map(|piece| piece.len() as u64).sum::<u64>();
-        let known = self.shortage.filter(|shortage| (shortage.resets, shortage.position) == (resets, position));
-        if known.is_some_and(|shortage| shortage.room < needed) {
-            return Delivery::Refused;
+        if let Some(shortage) = self.shortage {
+            let looked = queue.look(memory);
+            let is_still = (shortage.resets, shortage.position) == (resets, queue.position());
+            if self.transport.sound(looked).is_none() || is_still && shortage.room < needed {
+                return Delivery::Refused;
+            }
+            self.shortage = None;
         }
         let filled = self.fill(memory, header, frame, needed);
         match self.transport.sound(filled) {
@@ -204,7 +206,10 @@ impl Net {
                 Delivery::Done
             }
             Some(room) => {
-                self.shortage = Some(Shortage { resets, position, room });
+                // The chains that were looked at in vain are there again, up to the last one that
+                // was known of then.
+                let position = self.transport.queue(RECEIVE).map(|queue| queue.position());
+                self.shortage = position.map(|position| Shortage { resets, position, room });
                 Delivery::Refused
             }
             None => Delivery::Refused,
@@ -225,11 +230,23 @@ impl Net {
         let Some(queue) = self.transport.queue(RECEIVE) else { return Ok(0) };
         let [first, other] = &mut self.incoming;
         header[BUFFERS..].copy_from_slice(&1_u16.to_le_bytes());
+        if !queue.take(memory, first)? {
+            return Ok(0);
+        }
+        // Most frames lie in one piece, and fit the first buffer.
+        if let (&[part], &[frame]) = (first.writable(), frame)
+            && u64::from(part.length) >= needed
+        {
+            memory.write(part.address, &header).ok_or(Broken)?;
+            memory.write(part.address.wrapping_add(HEADER as u64), frame).ok_or(Broken)?;
+            queue.give_back(memory, first, needed as u32)?;
+            return Ok(needed);
+        }
         let mut rest = Rest { piece: &header, others: frame.iter() };
         let (mut buffers, mut room) = (0, 0);
         while room < needed && buffers < most {
             let chain = if buffers == 0 { &mut *first } else { &mut *other };
-            if !queue.take(memory, chain)? {
+            if buffers > 0 && !queue.take(memory, chain)? {
                 break;
             }
             let mut filled = 0;

@@ -48,6 +48,9 @@ pub struct Queue {
     pub(super) has_events: bool,
     /// The next entry of the driver's ring to take.
     pub(super) next: u16,
+    /// The driver's index as it was last read: the entries before it are there, whatever it is by
+    /// now.
+    pub(super) known: u16,
     /// The next entry of the device's ring to fill.
     pub(super) used: u16,
     /// The index of the device's ring that the guest was last shown.
@@ -67,9 +70,14 @@ impl Queue {
             && self.device.is_multiple_of(4)
     }
 
-    /// Returns whether there is a chain to take.
-    pub fn has_next(&self, memory: &impl Memory) -> Result<bool, Broken> {
-        Ok(self.ready && self.waiting(memory)? > 0)
+    /// Returns whether there is a chain to take. Reads the driver's index only if all the chains
+    /// are taken of which it has told before.
+    #[inline]
+    pub fn has_next(&mut self, memory: &impl Memory) -> Result<bool, Broken> {
+        if self.ready && self.known == self.next {
+            self.look(memory)?;
+        }
+        Ok(self.ready && self.known != self.next)
     }
 
     /// Takes the next chain that the guest has made available.
@@ -84,9 +92,7 @@ impl Queue {
         if !self.has_next(memory)? {
             return Ok(false);
         }
-        // The entry and its descriptors were written before the index was.
-        fence(Ordering::Acquire);
-        let entry = ring::ENTRIES + ring::AVAILABLE_ENTRY * u64::from(self.next % self.size);
+        let entry = ring::ENTRIES + ring::AVAILABLE_ENTRY * u64::from(self.next & self.size.wrapping_sub(1));
         let head = memory.load(self.driver.wrapping_add(entry)).ok_or(Broken)?;
         self.follow(memory, head, chain)?;
         self.next = self.next.wrapping_add(1);
@@ -101,17 +107,22 @@ impl Queue {
         self.used = self.used.wrapping_sub(count);
     }
 
-    /// Returns how many chains the guest has made available that were not taken.
-    fn waiting(&self, memory: &impl Memory) -> Result<u16, Broken> {
+    /// Reads the driver's index.
+    pub fn look(&mut self, memory: &impl Memory) -> Result<(), Broken> {
         let index = memory.load(self.driver.wrapping_add(ring::INDEX)).ok_or(Broken)?;
-        let waiting = index.wrapping_sub(self.next);
-        if waiting > self.size { Err(Broken) } else { Ok(waiting) }
+        if index.wrapping_sub(self.next) > self.size {
+            return Err(Broken);
+        }
+        self.known = index;
+        // The entries and their descriptors were written before the index was.
+        fence(Ordering::Acquire);
+        Ok(())
     }
 
-    /// Returns the indexes of the next chain to take and behind the last one that there is: as long
-    /// as they stay, so does what can be taken.
-    pub fn position(&self, memory: &impl Memory) -> Result<(u16, u16), Broken> {
-        Ok((self.next, self.next.wrapping_add(self.waiting(memory)?)))
+    /// Returns the indexes of the next chain to take and behind the last one that is known of
+    /// ([`Self::look`]): as long as they stay, so does what can be taken.
+    pub fn position(&self) -> (u16, u16) {
+        (self.next, self.known)
     }
 
     /// Follows a chain; it ends within as many parts as a chain can have.
@@ -122,12 +133,11 @@ impl Queue {
             if index >= self.size {
                 return Err(Broken);
             }
-            let mut bytes = [0; descriptor::SIZE as usize];
-            let address = self.descriptors.wrapping_add(descriptor::SIZE * u64::from(index));
-            memory.read(address, &mut bytes).ok_or(Broken)?;
-            let word = u128::from_le_bytes(bytes);
-            let (flags, next) = ((word >> 96) as u16, (word >> 112) as u16);
-            let part = Part { address: word as u64, length: (word >> 64) as u32 };
+            let place = self.descriptors.wrapping_add(descriptor::SIZE * u64::from(index));
+            let address = memory.load_double(place).ok_or(Broken)?;
+            let rest = memory.load_double(place.wrapping_add(8)).ok_or(Broken)?;
+            let (length, flags, next) = (rest as u32, (rest >> 32) as u16, (rest >> 48) as u16);
+            let part = Part { address, length };
             if flags & descriptor::TABLE != 0 || !chain.add(part, flags & descriptor::WRITE != 0) {
                 return Err(Broken);
             }
@@ -142,8 +152,9 @@ impl Queue {
     /// guest sees it after [`Self::publish`].
     pub fn give_back(&mut self, memory: &impl Memory, chain: &Chain, length: u32) -> Result<(), Broken> {
         let entry = ring::ENTRIES + ring::USED_ENTRY * u64::from(self.used & self.size.wrapping_sub(1));
-        let element = u64::from(chain.head) | u64::from(length) << 32;
-        memory.write(self.device.wrapping_add(entry), &element.to_le_bytes()).ok_or(Broken)?;
+        let entry = self.device.wrapping_add(entry);
+        memory.store_word(entry, chain.head.into()).ok_or(Broken)?;
+        memory.store_word(entry.wrapping_add(4), length).ok_or(Broken)?;
         self.used = self.used.wrapping_add(1);
         Ok(())
     }
@@ -203,6 +214,9 @@ impl Queue {
 mod tests {
     use super::super::tests::{Driver, Ram};
     use super::*;
+    use core::cell::{Cell, RefCell};
+    use proptest::prelude::*;
+    use std::vec::Vec;
 
     #[test]
     fn chains_come_in_order_and_go_back() {
@@ -267,6 +281,112 @@ mod tests {
         assert!(queue.next(&ram).expect("sound").is_some());
         queue.publish(&ram).expect("sound");
         assert_eq!(driver.doorbell_at(&ram), 1);
+    }
+
+    /// Memory whose guest makes chains available between any two accesses of the device's, when its
+    /// turns say so, and rings as an index asks for it (§2.7.10).
+    struct Racing {
+        ram: Ram,
+        driver: RefCell<Driver>,
+        /// How many accesses there are before each of the chains that are left.
+        turns: RefCell<Vec<u8>>,
+        available: Cell<u16>,
+        has_rung: Cell<bool>,
+    }
+
+    impl Racing {
+        fn guest(&self) {
+            let Some(left) =
+                self.turns.borrow_mut().last_mut().map(|left| core::mem::replace(left, left.saturating_sub(1)))
+            else {
+                return;
+            };
+            // The driver keeps to the size of the queue: it has seen which chains were given back.
+            let used = self.ram.load(self.driver.borrow().places()[2] + ring::INDEX).expect("inside");
+            let old = self.available.get();
+            if left > 0 || old.wrapping_sub(used) == 4 {
+                return;
+            }
+            self.turns.borrow_mut().pop();
+            let mut driver = self.driver.borrow_mut();
+            driver.set_descriptor(&self.ram, old % 4, (Ram::BASE + 4096, u32::from(old) + 1, 0, 0));
+            driver.set_entry(&self.ram, old % 4, old % 4);
+            let new = old.wrapping_add(1);
+            driver.set_index(&self.ram, new);
+            self.available.set(new);
+            let event = driver.doorbell_at(&self.ram);
+            if new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old) {
+                self.has_rung.set(true);
+            }
+        }
+    }
+
+    impl Memory for Racing {
+        fn read(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
+            self.guest();
+            self.ram.read(address, bytes)
+        }
+        fn write(&self, address: u64, bytes: &[u8]) -> Option<()> {
+            self.guest();
+            self.ram.write(address, bytes)
+        }
+        fn load(&self, address: u64) -> Option<u16> {
+            self.guest();
+            self.ram.load(address)
+        }
+        fn store(&self, address: u64, value: u16) -> Option<()> {
+            self.guest();
+            self.ram.store(address, value)
+        }
+        fn load_double(&self, address: u64) -> Option<u64> {
+            self.guest();
+            self.ram.load_double(address)
+        }
+        fn store_word(&self, address: u64, value: u32) -> Option<()> {
+            self.guest();
+            self.ram.store_word(address, value)
+        }
+    }
+
+    proptest! {
+        /// Wherever the guest is when the device looks, the device takes each chain once, in order,
+        /// and does not sleep beside one for which the guest has not rung: also where indexes wrap.
+        #[test]
+        fn no_chain_is_forgotten_whenever_it_comes(
+            first in prop_oneof![Just(0_u16), Just(u16::MAX - 5), any::<u16>()],
+            turns in prop::collection::vec(prop_oneof![0..4_u8, 0..30_u8], 1..60),
+            at_a_time in 1..6_u16,
+        ) {
+            let (ram, mut driver, count) = (Ram::new(8192), Driver::new(4), turns.len() as u16);
+            let mut queue = Queue { next: first, known: first, used: first, published: first, told: first, ..driver.queue(true) };
+            driver.set_index(&ram, first);
+            ram.store(driver.places()[2] + ring::INDEX, first).expect("inside");
+            let memory = Racing {
+                ram, driver: RefCell::new(driver), turns: RefCell::new(turns), available: Cell::new(first),
+                has_rung: Cell::new(false),
+            };
+            queue.publish(&memory).expect("sound");
+            let mut taken = 0_u16;
+            // Turns of the device's: at first, then as long as there may be more, or after a ring.
+            let mut is_awake = true;
+            for _ in 0..1000 {
+                if !is_awake && !memory.has_rung.take() {
+                    // Asleep: the guest goes on by itself.
+                    memory.guest();
+                    continue;
+                }
+                let mut left = at_a_time;
+                while left > 0 && let Some(chain) = queue.next(&memory).expect("sound") {
+                    let number = first.wrapping_add(taken);
+                    prop_assert_eq!((chain.head, chain.readable_bytes()), (number % 4, u64::from(number) + 1));
+                    queue.give_back(&memory, &chain, 0).expect("sound");
+                    (taken, left) = (taken + 1, left - 1);
+                }
+                queue.publish(&memory).expect("sound");
+                is_awake = queue.has_next(&memory).expect("sound");
+            }
+            prop_assert_eq!(taken, count);
+        }
     }
 
     #[test]

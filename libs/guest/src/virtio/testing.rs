@@ -51,6 +51,19 @@ impl Memory for Ram {
     fn store(&self, address: u64, value: u16) -> Option<()> {
         self.write(address, &value.to_le_bytes())
     }
+
+    fn load_double(&self, address: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        self.read(address, &mut bytes)?;
+        address.is_multiple_of(8).then_some(u64::from_le_bytes(bytes))
+    }
+
+    fn store_word(&self, address: u64, value: u32) -> Option<()> {
+        if !address.is_multiple_of(4) {
+            return None;
+        }
+        self.write(address, &value.to_le_bytes())
+    }
 }
 
 /// Accepts features, half by half.

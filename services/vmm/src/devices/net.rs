@@ -1,12 +1,12 @@
 //! The guest's network card over a connection of the net class, whose packet header is virtio-net's
 //! too.
 //!
-//! A frame that the guest sends is copied once, into a buffer that the guest cannot change, and
-//! goes on if it carries the card's own address. A frame that it receives is copied once, from the
-//! buffers of the connection: the card's own, where the guest is its only client and has no copier.
-//! One for which the guest has no room is lost, as on any card. A packet of many segments is
-//! divided by the card behind the connection if that can, else here: what that card can do is known
-//! only once a frame has come from it, and the guest asks before.
+//! A frame that the guest sends is copied once, into a buffer that the guest cannot change, is
+//! checked there, and goes on if it carries the card's own address. A frame that it receives is
+//! copied once, from the buffers of the connection: the card's own, where the guest is its only
+//! client and has no copier. One for which the guest has no room is lost, as on any card. A packet
+//! of many segments is divided by the card behind the connection if that can, else here: what that
+//! card can do is known only once a frame has come from it, and the guest asks before.
 
 use super::rounds;
 use crate::counters;
@@ -140,13 +140,16 @@ impl Card {
     fn round(&mut self, device: &mut Net, memory: &GuestMemory) -> Progress {
         self.client.begin();
         let receiver = &mut self.client.receiver;
+        let (mut received, mut lost) = (0, 0);
         while let Some(delivery) = receiver.receive_pieces(|header, frame| deliver(device, memory, header, frame)) {
-            let counter = match delivery {
-                Delivery::Done => counters::FRAMES_RECEIVED,
-                Delivery::Refused => counters::FRAMES_LOST,
-            };
-            counter.add(1);
+            match delivery {
+                Delivery::Done => received += 1,
+                Delivery::Refused => lost += 1,
+            }
         }
+        counters::FRAMES_RECEIVED.add(received);
+        counters::FRAMES_LOST.add(lost);
+        let (mut sent, mut refused) = (0, 0);
         let (mut has_more, mut is_full) = (false, !self.send_division(device, memory));
         let mut frames = 0..FRAMES;
         while !is_full && frames.next().is_some() {
@@ -156,17 +159,18 @@ impl Card {
                 break;
             }
             let Some(frame) = device.next_frame(memory) else { break };
-            let counter = match self.send(&frame, device, memory) {
-                Sending::Done => counters::FRAMES_SENT,
-                Sending::Refused => counters::FRAMES_REFUSED,
+            match self.send(&frame, device, memory) {
+                Sending::Done => sent += 1,
+                Sending::Refused => refused += 1,
                 Sending::Divided => {
                     is_full = !self.send_division(device, memory);
                     continue;
                 }
-            };
-            counter.add(1);
+            }
             device.sent(memory);
         }
+        counters::FRAMES_SENT.add(sent);
+        counters::FRAMES_REFUSED.add(refused);
         device.publish(memory);
         let progress = match device.is_busy() {
             true => self.client.end_round_until(MANY_RECEIVED),
@@ -194,8 +198,30 @@ impl Card {
 
     /// Sends a frame of the guest's, if it may.
     fn send(&mut self, frame: &Frame, device: &Net, memory: &GuestMemory) -> Sending {
-        let mut header = PacketHeader::read(&frame.header);
+        let header = PacketHeader::read(&frame.header);
         let Ok(length) = usize::try_from(frame.length) else { return Sending::Refused };
+        if header.segmentation != segmentation::NONE {
+            return self.send_segments(header, length, device, memory);
+        }
+        let mac = self.client.mac();
+        let transmitter = &mut self.client.transmitter;
+        let offloads = transmitter.offloads_checksum();
+        let sent = transmitter.send_checked(length, |bytes| {
+            device.read(memory, 0, bytes)?;
+            let head = &bytes[..HEAD.min(length)];
+            may_send(header, head, length, mac).then(|| (finish(bytes, &header, offloads), ()))
+        });
+        sent.is_some().into()
+    }
+
+    /// Sends a packet of many segments, if it may be sent, as it is or divided here.
+    fn send_segments(
+        &mut self,
+        mut header: PacketHeader,
+        length: usize,
+        device: &Net,
+        memory: &GuestMemory,
+    ) -> Sending {
         let mut head = [0; HEAD];
         let head = &mut head[..HEAD.min(length)];
         let mac = self.client.mac();
@@ -203,30 +229,18 @@ impl Card {
         if device.read(memory, 0, head).is_none() {
             return Sending::Refused;
         }
-        let has_segments = header.segmentation != segmentation::NONE;
-        if has_segments && !take_lengths(&mut header, head) {
+        if !take_lengths(&mut header, head) || !may_send(header, head, length, mac) {
             return Sending::Refused;
         }
-        if !may_send(header, head, length, mac) {
-            return Sending::Refused;
-        }
-        if has_segments && !transmitter.offloads_segmentation() {
+        if !transmitter.offloads_segmentation() {
             self.division = divide(&header, head, length, device, memory);
             return if self.division.is_some() { Sending::Divided } else { Sending::Refused };
         }
-        let copy = |bytes: &mut [u8]| {
+        let sent = transmitter.send_segments(length, header.segment_size, |bytes| {
             let (first, rest) = bytes.split_at_mut(head.len());
             // Send the head that was checked: the guest can have changed its own since.
             first.copy_from_slice(head);
             read_or_clear(device, memory, head.len(), rest);
-        };
-        if has_segments {
-            return transmitter.send_segments(length, header.segment_size, copy).is_some().into();
-        }
-        let offloads = transmitter.offloads_checksum();
-        let sent = transmitter.send(length, |bytes| {
-            copy(bytes);
-            (finish(bytes, &header, offloads), ())
         });
         sent.is_some().into()
     }

@@ -138,6 +138,29 @@ fn each_buffer_is_sent_once_until_it_is_back() {
     assert_eq!(world.transmit.take()[0].token, sent[5].token);
 }
 
+#[test]
+fn a_frame_that_is_refused_where_it_lies_costs_no_buffer() {
+    let mut world = World::new();
+    world.client.begin();
+    let transmitter = &mut world.client.transmitter;
+    let longest = transmitter.longest_frame();
+    for _ in 0..2 * BUFFERS {
+        assert_eq!(transmitter.send_checked(60, |_| None::<(PacketHeader, ())>), None);
+    }
+    assert_eq!(transmitter.send_checked(longest + 1, |_| Some((PacketHeader::default(), ()))), None);
+    let header = PacketHeader { flags: 1, checksum_start: 34, ..PacketHeader::default() };
+    let sent = transmitter.send_checked(60, |bytes| {
+        bytes.fill(7);
+        Some((header, bytes.len()))
+    });
+    assert_eq!(sent, Some(60));
+    let _ = world.client.end_round();
+    assert_eq!(world.send(100), BUFFERS as usize - 1, "the others are there still");
+    let taken = world.transmit.take();
+    let tokens: BTreeSet<u32> = taken.iter().map(|entry| entry.token).collect();
+    assert_eq!((taken.len(), tokens.len()), (BUFFERS as usize, BUFFERS as usize));
+}
+
 /// The driver looks for who waits in turns of its own only.
 #[test]
 fn who_finds_no_buffer_tells_the_driver() {
