@@ -147,7 +147,13 @@ impl Controller {
     /// Returns whether a CPU must leave the guest, to be offered what has become pending, or to
     /// give back what it is not to have.
     pub fn must_leave(&self, cpu: usize) -> bool {
-        cpu < self.count && (self.news(cpu) != 0 || self.must_give_back(cpu))
+        cpu < self.count && (self.has_pending(cpu) && self.news(cpu) != 0 || self.must_give_back(cpu))
+    }
+
+    /// Returns whether anything is pending that might be for a CPU, which most often nothing is:
+    /// less is looked at than for [`Self::news`].
+    fn has_pending(&self, cpu: usize) -> bool {
+        self.cpus[cpu].private.pending() | self.shared.pending() != 0
     }
 
     /// Interrupts that have become pending for a CPU since it went on.
@@ -167,7 +173,7 @@ impl Controller {
     /// guest, to be added to those that it went on with. Returns nothing if there is none, or the
     /// CPU must leave for another reason.
     pub fn add(&mut self, cpu: usize) -> Option<u64> {
-        if cpu >= self.count || self.must_give_back(cpu) {
+        if cpu >= self.count || !self.has_pending(cpu) || self.must_give_back(cpu) {
             return None;
         }
         // One that was routed elsewhere since this CPU had it makes the CPU leave, to give it back.

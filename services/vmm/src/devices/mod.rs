@@ -76,10 +76,11 @@ impl Backends {
         self.due = Due::ALL;
     }
 
-    /// Takes it that the guest waits. Call [`Self::carry`] after it.
+    /// Takes it that the guest waits. Call [`Self::carry`] after it: there is something to carry if
+    /// the guest was busy, since that puts frames off.
     pub fn guest_waits(&mut self, devices: &mut Devices) {
-        self.due.card = true;
         if let Some(device) = &mut devices.net {
+            self.due.card |= device.is_busy();
             device.guest_waits();
         }
     }
@@ -130,4 +131,48 @@ fn rounds(mut round: impl FnMut() -> Progress) -> Progress {
         left
     });
     left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culm_guest::virtio::Memory;
+    use culm_guest::virtio::net::Net;
+    use culm_guest::virtio::testing::{Ram, set_up};
+
+    /// Places of a queue's parts: the receive queue's, then the transmit queue's.
+    const PLACES: [[u64; 3]; 2] =
+        [[Ram::BASE, Ram::BASE + 1024, Ram::BASE + 2048], [Ram::BASE + 4096, Ram::BASE + 5120, Ram::BASE + 6144]];
+
+    /// The guest sends so many frames, from its first one on.
+    fn send(net: &mut Net, ram: &Ram, count: u16) {
+        let [descriptors, driver, _] = PLACES[1];
+        // A buffer of 16 bytes, which the device reads.
+        ram.write(descriptors, &(u128::from(Ram::BASE) | 16 << 64).to_le_bytes()).expect("inside");
+        ram.store(driver + 2, count).expect("inside");
+        for _ in 0..count {
+            net.next_frame(ram).expect("it was sent");
+            net.sent(ram);
+        }
+    }
+
+    #[test]
+    fn a_guest_that_waits_has_its_card_looked_at_if_it_was_busy() {
+        for (count, is_busy) in [(0, false), (7, false), (8, true)] {
+            let ram = Ram::new(8192);
+            let mut net = Net::new([2, 0, 0, 0, 0, 1]);
+            set_up(&mut net.transport, 0, &PLACES, 16);
+            send(&mut net, &ram, count);
+            assert_eq!(net.is_busy(), is_busy);
+            let mut devices = Devices { net: Some(net), ..Devices::default() };
+            let mut backends = Backends { card: None, disk: None, due: Due::default() };
+            backends.guest_waits(&mut devices);
+            assert_eq!(backends.due, Due { card: is_busy, ..Due::default() }, "{count}");
+            assert!(!Backends::want_wait(&devices));
+            // It is told once.
+            backends.due = Due::default();
+            backends.guest_waits(&mut devices);
+            assert_eq!(backends.due, Due::default(), "{count}");
+        }
+    }
 }
