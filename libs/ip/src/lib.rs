@@ -1,0 +1,44 @@
+//! What stands beside TCP in a host on Ethernet, without input or output: frames and time go in,
+//! frames and deadlines come out.
+//!
+//! Each part stands alone, so that a component links what it uses. The memory of each is given to
+//! it when it is made; none takes more afterwards, and whatever a peer sends, none panics, waits,
+//! or works without end. Time is told to each call ([`Instant`]); a part with timers says when it
+//! wants to be called next (`deadline`), and gives what is due one by one (`poll`). Random numbers
+//! are given too, so that a test can repeat what it has seen.
+//!
+//! [`neighbour`] finds the station that has an address, by ARP and neighbour discovery, and keeps
+//! other stations from having one's own.
+//!
+//! Packets are those of Ethernet without its header: whoever owns the link puts it in front.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod bytes;
+mod checksum;
+pub mod ipv6;
+mod link;
+pub mod neighbour;
+mod time;
+
+pub use link::{ALL_NODES, ALL_ROUTERS, LinkAddress, solicited_node};
+pub use time::Instant;
+
+/// Why a packet is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// It ends before what it says that it has.
+    Short,
+    /// It is of a version or a kind that is none.
+    Version,
+    /// Its checksum is not that of its bytes.
+    Checksum,
+    /// It comes from farther away than it may.
+    Distance,
+    /// It says what nobody may say.
+    Value,
+}

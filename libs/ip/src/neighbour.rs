@@ -1,0 +1,21 @@
+//! Which station of the link has an address: the cache of neighbours ([`Cache`]), filled by ARP
+//! ([`arp`]) and neighbour discovery ([`discovery`]), and one's own right to an address
+//! ([`Claim`]).
+//!
+//! Both protocols share one cache and its states, those of RFC 4861 §7.3.2. ARP has none of its
+//! own, and a neighbour whose answers stop is noticed the same way over both.
+
+pub mod arp;
+mod cache;
+mod claim;
+pub mod discovery;
+mod entry;
+mod message;
+
+pub use cache::{Action, Advertised, Cache, Key, Place, Resolution, WAYS};
+pub use claim::{Claim, Rules, Step};
+pub use entry::{Entry, Times};
+pub use message::{Advertisement, LONGEST, Message, Prefix, RouterAdvertisement, RouterSolicitation, Solicitation};
+
+#[cfg(test)]
+mod tests;
