@@ -3,7 +3,7 @@
 
 use crate::awake::Awake;
 use crate::counters::{Delta, Snapshot};
-use crate::linux::{self, Linux, Variant, port};
+use crate::linux::{self, Linux, Variant, port, tools};
 use crate::machine::{BootSpec, BootedMachine, read_board};
 use crate::network::{Network, Port, USER_NETWORKING_COST};
 use crate::profile::Blocks;
@@ -263,12 +263,26 @@ impl Lab {
 
     /// Starts Linux without waiting for it.
     pub fn start_linux(&self, variant: Variant, more: &str, setup: &Setup) -> Result<BootedMachine> {
-        let linux = self.linux()?;
-        let kernel = linux.kernel(variant)?;
+        self.start_linux_from(variant, more, self.linux()?.initrd.clone(), setup)
+    }
+
+    fn start_linux_from(&self, variant: Variant, more: &str, initrd: PathBuf, setup: &Setup) -> Result<BootedMachine> {
+        let kernel = self.linux()?.kernel(variant)?;
         eprintln!("bench: booting {} ({}{setup})", variant.name(), kernel.version);
         let command_line = format!("{} {more}", variant.command_line()).trim().to_owned();
-        let spec = self.boot_spec(kernel.path.clone(), Some(linux.initrd.clone()), command_line, setup);
+        let spec = self.boot_spec(kernel.path.clone(), Some(initrd), command_line, setup);
         BootedMachine::start(&spec, self.network()?)
+    }
+
+    /// The same with dd and fio, which it has read and write a disk.
+    pub fn start_linux_with_tools(
+        &self,
+        variant: Variant,
+        target: &tools::Target,
+        setup: &Setup,
+    ) -> Result<BootedMachine> {
+        let initrd = tools::prepare(&self.cache, &self.linux()?.initrd, target)?;
+        self.start_linux_from(variant, &format!("culm.tools={}", target.name), initrd, setup)
     }
 
     /// Boots Linux until its servers answer.

@@ -9,8 +9,8 @@
 //! `/dev/mmcblk0`, `peer file` reads a file, and `peer ipc` runs loops over system calls and
 //! between two processes, each between marks that the counting plugin records (`bench/plugin`);
 //! `peer loops ROUNDS` runs loops over instructions and memory (`bench/guest`); `peer work` runs a
-//! program again and again; `peer booted` marks that Linux has booted; `peer off` powers the
-//! machine off.
+//! program again and again; `peer begin` and `peer end` are a row's marks for programs that have
+//! none; `peer booted` marks that Linux has booted; `peer off` powers the machine off.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]
@@ -62,6 +62,14 @@ mod program {
             Some(b"ipc") => ipc::run(),
             Some(b"loops") => memory::run(number(&arguments, 2)),
             Some(b"work") => work::run(number(&arguments, 2), number(&arguments, 3), &arguments, 4),
+            Some(b"begin") => {
+                mark::begin(number(&arguments, 2), number(&arguments, 3));
+                0
+            }
+            Some(b"end") => {
+                mark::end(number(&arguments, 2), number(&arguments, 3));
+                0
+            }
             Some(b"booted") => {
                 mark::end(BOOT, 1);
                 0
@@ -71,7 +79,7 @@ mod program {
                 linux::write(
                     2,
                     b"usage: peer echo PORT | batch PORT | ask ADDRESS PORT | bulk | disk | disk-of-guest | card | file | ipc | \
-                      loops ROUNDS | work ROW ROUNDS [PROGRAM ...] | booted | off\n",
+                      loops ROUNDS | work ROW ROUNDS [PROGRAM ...] | begin ROW ROUNDS | end ROW ROUNDS | booted | off\n",
                 );
                 2
             }

@@ -4,6 +4,10 @@
 //!
 //! The release is fixed, so that it is the same Linux wherever the tool runs.
 
+mod libraries;
+
+pub use libraries::linked;
+
 use crate::child::run;
 use anyhow::{Context as _, Result, bail};
 use std::fs::{self, File};
@@ -21,6 +25,9 @@ const KERNEL: &str = "linux-image-";
 /// File in an unpacked folder that names its packages.
 const COMPLETE: &str = ".complete";
 
+/// File in a package's own folder with the fields that say which packages it depends on.
+const DEPENDS: &str = ".depends";
+
 /// Whether `root` holds the files of exactly these packages.
 pub fn has(root: &Path, packages: &[&str]) -> bool {
     fs::read_to_string(root.join(COMPLETE)).is_ok_and(|found| found == packages.join("\n"))
@@ -31,10 +38,7 @@ pub fn unpack(cache: &Path, root: &Path, packages: &[&str]) -> Result<()> {
     if has(root, packages) {
         return Ok(());
     }
-    fs::create_dir_all(cache).with_context(|| format!("cannot make {}", cache.display()))?;
-    // Another run may be at it; it is let finish.
-    let lock = File::create(cache.join("lock")).with_context(|| format!("cannot write in {}", cache.display()))?;
-    lock.lock()?;
+    let _lock = lock(cache)?;
     if has(root, packages) {
         return Ok(());
     }
@@ -61,6 +65,55 @@ pub fn unpack(cache: &Path, root: &Path, packages: &[&str]) -> Result<()> {
     fs::rename(&partial, root)?;
     fs::remove_dir_all(&archives)?;
     Ok(())
+}
+
+/// Makes sure that each of these packages is unpacked in a folder of its own below `folders`,
+/// beside the fields that say what it depends on.
+fn unpack_each(cache: &Path, folders: &Path, packages: &[String]) -> Result<()> {
+    let missing = || {
+        let is_missing = |package: &&String| {
+            let folder = folders.join(package);
+            !has(&folder, &[package.as_str()]) || !folder.join(DEPENDS).is_file()
+        };
+        packages.iter().filter(is_missing).collect::<Vec<_>>()
+    };
+    if missing().is_empty() {
+        return Ok(());
+    }
+    let _lock = lock(cache)?;
+    let missing = missing();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = missing.iter().map(|package| package.as_str()).collect();
+    eprintln!("culm: fetching from Debian {RELEASE} for arm64, once: {}", names.join(", "));
+    let apt = Apt::prepare(&cache.join("apt"))?;
+    apt.get(&["update", "-qq"])?;
+    for package in names {
+        let (root, name) = (folders.join(package), apt.versioned(package)?);
+        let (archives, partial) = (beside(&root, ".packages"), beside(&root, ".partial"));
+        [&archives, &partial].into_iter().for_each(|folder| drop(fs::remove_dir_all(folder)));
+        fs::create_dir_all(&archives)?;
+        apt.get_in(&archives, &["download", "-qq", &name])?;
+        let archive = fs::read_dir(&archives)?.next().with_context(|| format!("{name} did not arrive"))??.path();
+        run(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(&partial))?;
+        let fields = run(Command::new("dpkg-deb").arg("-f").arg(&archive).args(["Pre-Depends", "Depends"]))?;
+        fs::write(partial.join(DEPENDS), fields)?;
+        fs::write(partial.join(COMPLETE), package)?;
+        let _ = fs::remove_dir_all(&root);
+        fs::rename(&partial, &root)?;
+        fs::remove_dir_all(&archives)?;
+    }
+    Ok(())
+}
+
+/// Waits until no other run fetches to `cache`, and keeps others from it as long as the file is
+/// open.
+fn lock(cache: &Path) -> Result<File> {
+    fs::create_dir_all(cache).with_context(|| format!("cannot make {}", cache.display()))?;
+    let lock = File::create(cache.join("lock")).with_context(|| format!("cannot write in {}", cache.display()))?;
+    lock.lock()?;
+    Ok(lock)
 }
 
 /// The folder of the same name with something behind it.

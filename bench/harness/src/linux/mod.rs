@@ -5,6 +5,8 @@
 //! busybox, nginx, iperf3 and our own echo server. All servers run at once; one that is not asked
 //! sleeps.
 
+pub mod tools;
+
 use anyhow::{Context, Result};
 use culm_bench_guest::work::{WORK, Work};
 use culm_tool::build::{Cargo, Profile, Toolchain};
@@ -332,6 +334,7 @@ for word in $($b cat /proc/cmdline); do
     culm.site=*)
         while [ ! -e ${{word#*=}} ]; do $b sleep 0.1; done
         $b mount -t vfat -o ro ${{word#*=}} /site ;;
+    culm.tools=*) $b sh /etc/tools/${{word#*=}} ;;
     culm.file) /bin/peer file ;;
     culm.loops=*) /bin/peer loops ${{word#*=}} ;;
     culm.spin)

@@ -22,6 +22,7 @@ const DISKS: Disks = Disks {
     rounds: 1,
     peer: Variant::NoKaslr,
     word: "culm.disk",
+    path: "/dev/vda",
 };
 
 /// Runs the benchmark.

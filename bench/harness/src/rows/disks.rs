@@ -3,8 +3,10 @@
 //! are is in `bench/guest/src/disk.rs`.
 
 use super::marks::{between, profile, wait};
+use super::tools;
 use crate::lab::{Lab, Setup};
 use crate::linux::Variant;
+use crate::linux::tools::Target;
 use crate::results::{Params, Results, Sample, Side};
 use crate::systems::System;
 use anyhow::Result;
@@ -28,6 +30,8 @@ pub struct Disks {
     pub peer: Variant,
     /// The word of the peer kernel's command line by which it runs the rows.
     pub word: &'static str,
+    /// The peer's device, which dd and fio read and write, too.
+    pub path: &'static str,
 }
 
 /// A way in which Culm can have a disk.
@@ -78,6 +82,12 @@ impl Disks {
             self.record(lab, results, side, way, &self.rows[number], cost);
         }
         self.compare(results);
+        if lab.settings.peer() {
+            let target = Target { name: self.bench, device: self.path, rows: self.rows };
+            lab.attempt(self.bench, "dd and fio", || {
+                tools::run(lab, results, self.peer, &target, &Setup::with_disk(self.device))
+            });
+        }
         outcome
     }
 

@@ -52,21 +52,46 @@ pub fn between(marks: &[Mark], row: u64, what: &str, image: Option<&Report>) -> 
     let begin = marks.iter().find(|mark| mark.number == BEGIN && mark.x0 == row)?;
     let end = marks.iter().find(|mark| mark.number == END && mark.x0 == row)?;
     let rounds = begin.x1.max(1) as f64;
-    let per_round = |count: fn(&Mark) -> u64| (count(end) - count(begin)) as f64 / rounds;
+    let mut sample = sample(what, |count| (count(end) - count(begin)) as f64 / rounds);
+    let laps = marks.iter().filter(|mark| mark.number == LAP && mark.x0 == row);
+    if let Some(time) = fastest(begin, laps) {
+        sample.set(&format!("ns/{what}"), time);
+    }
+    if let Some(image) = image {
+        sample.parts.truncate(1);
+        sample.parts.extend(culm::parts(image, &end.spaces_since(begin), rounds));
+    }
+    Some((sample, [(format!("{what}s"), json!(begin.x1))].into()))
+}
+
+/// Returns what the second of two rows, which does the same for longer, costs beyond the first, for
+/// each of its further rounds. Both are given by their numbers in marks and their rounds. Times are
+/// those of the second alone: the difference of two would say more of the host than of the guest.
+pub fn beyond(marks: &[Mark], [short, long]: [(u64, u32); 2], what: &str) -> Option<Sample> {
+    let of = |number, (row, _)| marks.iter().find(|mark| mark.number == number && mark.x0 == row);
+    let ends = [(of(BEGIN, short)?, of(END, short)?), (of(BEGIN, long)?, of(END, long)?)];
+    let within = |(begin, end): (&Mark, &Mark), count: fn(&Mark) -> u64| count(end) as f64 - count(begin) as f64;
+    let rounds = f64::from(long.1) - f64::from(short.1);
+    let mut sample = sample(what, |count| (within(ends[1], count) - within(ends[0], count)) / rounds.max(1.0));
+    let time = within(ends[1], |mark| mark.time);
+    sample.set(&format!("ns/{what}"), time / f64::from(long.1.max(1)));
+    sample.set(CORE, within(ends[1], |mark| mark.busy) / time);
+    Some(sample)
+}
+
+/// The figures of a round of Linux's, by how much each count grows in it.
+fn sample(what: &str, per_round: impl Fn(fn(&Mark) -> u64) -> f64) -> Sample {
     let mut sample = Sample::default();
     sample.set(&format!("instructions/{what}"), per_round(|mark| mark.counters.kernel + mark.counters.user));
     sample.set(&format!("entries/{what}"), per_round(|mark| mark.counters.vectors.iter().sum()));
     sample.set(&format!("system calls/{what}"), per_round(|mark| mark.counters.svc));
     sample.set(&format!("switches/{what}"), per_round(|mark| mark.switches));
-    let laps = marks.iter().filter(|mark| mark.number == LAP && mark.x0 == row);
-    sample.set(&format!("ns/{what}"), fastest(begin, laps).unwrap_or(per_round(|mark| mark.time)));
+    sample.set(&format!("ns/{what}"), per_round(|mark| mark.time));
     sample.set(CORE, per_round(|mark| mark.busy) / per_round(|mark| mark.time));
-    sample.parts = vec![("kernel".to_owned(), per_round(|mark| mark.counters.kernel))];
-    match image {
-        None => sample.parts.push(("user".to_owned(), per_round(|mark| mark.counters.user))),
-        Some(image) => sample.parts.extend(culm::parts(image, &end.spaces_since(begin), rounds)),
-    }
-    Some((sample, [(format!("{what}s"), json!(begin.x1))].into()))
+    sample.parts = [("kernel", per_round(|mark| mark.counters.kernel)), ("user", per_round(|mark| mark.counters.user))]
+        .map(|(name, count)| (name.to_owned(), count))
+        .into();
+    sample
 }
 
 /// The time of a round in the fastest of a row's parts, if there are any.
@@ -104,9 +129,15 @@ mod tests {
         let (sample, _) = between(&marks, 7, "round", None).unwrap();
         assert_eq!((sample.figures["instructions/round"], sample.figures["ns/round"]), (4.0, 20.0));
         assert!(between(&marks, 1, "round", None).is_none(), "it has not ended");
+        assert!(beyond(&marks, [(1, 5), (7, 10)], "round").is_none(), "it has not ended");
         let lap = |x1, time| Mark { x1, ..mark(LAP, 7, 120, time) };
         let marks = [mark(BEGIN, 7, 100, 50), lap(5, 100), lap(10, 250), mark(END, 7, 140, 251)];
         let (sample, _) = between(&marks, 7, "round", None).unwrap();
         assert_eq!((sample.figures["instructions/round"], sample.figures["ns/round"]), (4.0, 10.0), "the fastest part");
+        // To begin and to end takes 10 instructions, a round 4.
+        let long = [mark(BEGIN, 8, 200, 300), mark(END, 8, 290, 700)];
+        let marks = [mark(BEGIN, 7, 100, 50), mark(END, 7, 150, 250), long[0].clone(), long[1].clone()];
+        let sample = beyond(&marks, [(7, 10), (8, 20)], "round").unwrap();
+        assert_eq!((sample.figures["instructions/round"], sample.figures["ns/round"]), (4.0, 20.0));
     }
 }

@@ -21,6 +21,7 @@ pub mod sd;
 pub mod sharing;
 pub mod steps;
 pub mod tcp;
+pub mod tools;
 pub mod web;
 
 use crate::lab::Lab;

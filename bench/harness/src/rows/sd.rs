@@ -23,6 +23,7 @@ const CARDS: Disks = Disks {
     rounds: 3,
     peer: Variant::General,
     word: "culm.card",
+    path: "/dev/mmcblk0",
 };
 
 /// Runs the benchmark.
