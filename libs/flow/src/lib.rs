@@ -1,0 +1,43 @@
+//! What a router knows of packets and their flows, without input or output.
+//!
+//! * [`Packet`] reads and checks the headers of a packet: IPv4, IPv6 with extension headers, TCP,
+//!   UDP, ICMP and what an ICMP error quotes.
+//! * [`rewrite`] changes a packet on its way: addresses and ports, the hop count, the maximum
+//!   segment size. Checksums are corrected by the difference.
+//! * [`answer()`] makes the ICMP errors by which a sender learns why its packet goes no further,
+//!   and [`Limits`] bounds how often.
+//!
+//! Whatever a peer sends is no panic and no unbounded work.
+//!
+//! # Why no library of wire formats
+//!
+//! `smoltcp::wire`, which is in this tree for its TCP, is made for the end of a connection. A
+//! router needs what an end does not: the transport header behind IPv6 extension headers and inside
+//! an ICMP error that quotes as little as eight bytes of it; packets whose checksum stays as it is
+//! or changes by a difference; refusals that differ by reason. Its views would be a second check of
+//! each length in front of the same arithmetic.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod answer;
+pub mod checksum;
+mod hash;
+mod header;
+mod limit;
+mod packet;
+pub mod rewrite;
+mod sources;
+mod transport;
+mod tuple;
+
+pub use answer::{LONGEST_ANSWER, Problem, answer, may_be_answered};
+pub use hash::Key;
+pub use header::Fragment;
+pub use limit::{Limits, Rate};
+pub use packet::{Malformed, Packet};
+pub use transport::{Quoted, Segment, Transport, checksum_is_right, flags};
+pub use tuple::{ICMP, ICMP6, TCP, Tuple, UDP};
