@@ -56,6 +56,12 @@ impl<'s> Incoming<'s> {
         self.count > 0
     }
 
+    /// Returns whether [`Self::blocks`] has something to report.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.count > 0 || self.duplicate.is_some()
+    }
+
     #[inline]
     fn known(&self) -> &[Island] {
         self.islands.get(..self.count as usize).unwrap_or(&[])

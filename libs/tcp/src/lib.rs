@@ -4,13 +4,36 @@
 //! slices that whoever makes a connection hands in: their lengths are the bounds. What a peer sends
 //! is checked once, and is never a panic.
 //!
-//! What there is so far are the parts that a connection is made of:
+//! # Using a connection
+//!
+//! ```text
+//! segment comes:     Header::parse → connection.receive(…) → keep what Placement says
+//! application sends: connection.send(Piece { token, length })   … close()
+//! application reads: connection.read(bytes)
+//! at deadline():     connection.pass_time(now)
+//! after each:        while let Some(sent) = connection.transmit(now) {
+//!                        header, then connection.parts(&sent, …) as payload
+//!                    }
+//! ```
+//!
+//! What listens is no connection: whoever finds no connection for a segment answers a SYN for a
+//! port that is listened on by [`Connection::accept`], and anything else by [`reset_for`].
+//!
+//! # Parts
 //!
 //! - [`Header`] reads and writes headers with their [`Options`].
-//! - [`RoundTrip`] knows the round trip and the retransmission timeout, [`Congestion`] how much may
-//!   be on the way, [`ReductionRate`] how that comes down after a loss.
 //! - [`Outgoing`] has what the application sends, by reference; [`Incoming`] knows what has arrived
 //!   out of order.
+//! - [`RoundTrip`] knows the round trip and the retransmission timeout, [`Congestion`] how much may
+//!   be on the way, [`ReductionRate`] how that comes down after a loss.
+//! - [`Connection`] joins them by the rules of RFC 9293. It finds losses by RACK-TLP (RFC 8985)
+//!   from SACK blocks (RFC 2018), or by three duplicates and NewReno (RFC 6582), and takes back
+//!   what it did for a loss that was none (RFC 3522).
+//!
+//! # Limits
+//!
+//! There are no SYN cookies, no ECN and no search for the path's MTU yet, and windows have the size
+//! that a connection is made with. Urgent data is data like any other (RFC 6093).
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -19,20 +42,24 @@
 extern crate std;
 
 mod congestion;
+mod connection;
 mod header;
 mod incoming;
 mod options;
 mod outgoing;
 mod ring;
 mod round_trip;
+mod scoreboard;
 mod sequence;
 mod time;
 
 pub use congestion::{Algorithm, Congestion, ReductionRate};
+pub use connection::{Connection, Ending, KeepAlive, Settings, State, Storage, Transmission, reset_for};
 pub use header::{Flags, Header, LONGEST as LONGEST_HEADER, Malformed, SHORTEST as SHORTEST_HEADER};
 pub use incoming::{Incoming, Island, Placement};
 pub use options::{Blocks, LARGEST_SCALE, MOST_BLOCKS, Options, Timestamps};
 pub use outgoing::{Full, MOST_BYTES, Outgoing, Part, Piece};
 pub use round_trip::{FIRST_TIMEOUT, LONGEST_TIMEOUT, RoundTrip, SHORTEST_TIMEOUT};
+pub use scoreboard::{FEWEST_RECORDS, Sent};
 pub use sequence::{Range, Sequence};
 pub use time::{Instant, Span};

@@ -24,6 +24,12 @@ impl<'s, T: Copy> Ring<'s, T> {
         self.count() == self.slots.len()
     }
 
+    /// Returns whether `more` elements fit.
+    #[inline]
+    pub fn has_space(&self, more: usize) -> bool {
+        self.slots.len() - self.count() >= more
+    }
+
     /// Returns the slot of the element `index`, which must be below the count of slots.
     #[inline]
     fn slot(&self, index: usize) -> usize {
@@ -34,6 +40,21 @@ impl<'s, T: Copy> Ring<'s, T> {
     #[inline]
     pub fn get(&self, index: usize) -> Option<T> {
         if index < self.count() { self.slots.get(self.slot(index)).copied() } else { None }
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        if index < self.count() {
+            let slot = self.slot(index);
+            self.slots.get_mut(slot)
+        } else {
+            None
+        }
+    }
+
+    #[inline]
+    pub fn last(&self) -> Option<T> {
+        self.count().checked_sub(1).and_then(|index| self.get(index))
     }
 
     /// Puts `element` at the end; returns whether there was a slot left.
@@ -56,6 +77,31 @@ impl<'s, T: Copy> Ring<'s, T> {
         self.count -= 1;
         Some(element)
     }
+
+    /// Puts `element` before the one of `index`, or at the end if there is none; returns whether
+    /// there was a slot left. Moves all elements behind it.
+    pub fn insert(&mut self, index: usize, element: T) -> bool {
+        if !self.push(element) {
+            return false;
+        }
+        for at in (index + 1..self.count()).rev() {
+            let (here, before) = (self.slot(at), self.slot(at - 1));
+            self.slots.swap(here, before);
+        }
+        true
+    }
+
+    /// Removes the element of `index`, if there is one. Moves all elements behind it.
+    pub fn remove(&mut self, index: usize) {
+        if index >= self.count() {
+            return;
+        }
+        for at in index..self.count() - 1 {
+            let (here, next) = (self.slot(at), self.slot(at + 1));
+            self.slots.swap(here, next);
+        }
+        self.count -= 1;
+    }
 }
 
 #[cfg(test)]
@@ -68,11 +114,11 @@ mod tests {
     proptest! {
         /// It does what a queue of the standard library does, up to its bound.
         #[test]
-        fn it_is_a_queue(steps in prop::collection::vec(0..2_u8, 0..200), bound in 0_usize..8) {
+        fn it_is_a_queue(steps in prop::collection::vec((0..4_u8, 0_usize..10), 0..200), bound in 0_usize..8) {
             let mut slots = std::vec![0_usize; bound];
             let mut ring = Ring::new(&mut slots);
             let mut model = VecDeque::new();
-            for (number, step) in steps.into_iter().enumerate() {
+            for (number, (step, index)) in steps.into_iter().enumerate() {
                 let has_space = model.len() < bound;
                 match step {
                     0 => {
@@ -81,11 +127,21 @@ mod tests {
                             model.push_back(number);
                         }
                     }
-                    _ => prop_assert_eq!(ring.pop(), model.pop_front()),
+                    1 => prop_assert_eq!(ring.pop(), model.pop_front()),
+                    2 => {
+                        prop_assert_eq!(ring.insert(index, number), has_space);
+                        if has_space {
+                            model.insert(index.min(model.len()), number);
+                        }
+                    }
+                    _ => {
+                        ring.remove(index);
+                        model.remove(index);
+                    }
                 }
                 let found: Vec<_> = (0..ring.count()).filter_map(|index| ring.get(index)).collect();
                 prop_assert_eq!(&found, &Vec::from(model.clone()));
-                prop_assert_eq!(ring.is_full(), model.len() == bound);
+                prop_assert_eq!((ring.last(), ring.is_full()), (model.back().copied(), model.len() == bound));
                 prop_assert_eq!(ring.get(ring.count()), None);
             }
         }

@@ -1,0 +1,309 @@
+//! What is sent, and when: what is lost first, then new data as far as both windows go (RFC 9293,
+//! §3.8), with neither many small segments nor a wait that nothing ends.
+
+use super::timers::{Acknowledgement, Due, Timer};
+use super::{Connection, State};
+use crate::header::{Flags, Header, SHORTEST};
+use crate::options::{Options, Timestamps};
+use crate::sequence::{Range, Sequence};
+use crate::time::Instant;
+
+/// A segment to be sent, or a train of segments that the device divides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmission {
+    /// The header, of the first segment if there are several: each next one has the sequence number
+    /// that follows, and FIN and PSH are the last one's.
+    pub header: Header,
+    /// Bytes of payload in each segment but the last.
+    pub segment: u32,
+    /// Bytes of payload in all.
+    pub length: u32,
+    pub(super) offset: u32,
+}
+
+impl Connection<'_> {
+    /// Returns the next segment to be sent at `now`, or the next train; `None` if there is none.
+    pub fn transmit(&mut self, now: Instant) -> Option<Transmission> {
+        if let Some(header) = self.reset.take() {
+            return Some(Transmission { header, segment: 0, length: 0, offset: 0 });
+        }
+        match self.state {
+            State::Closed => return None,
+            State::SynSent | State::SynReceived => {
+                if self.due == Some(Due::Syn) {
+                    return Some(self.send_syn(now));
+                }
+            }
+            _ => {
+                let due = self.due.take().and_then(|due| self.send_due(due, now));
+                if due.is_none() && self.timer.is_none() {
+                    self.arm(now);
+                }
+                let data = due.or_else(|| self.send_lost(now)).or_else(|| self.send_new(now));
+                if data.is_some() {
+                    return data;
+                }
+            }
+        }
+        (self.acknowledgement == Acknowledgement::Now && self.state != State::SynSent).then(|| self.bare(self.nxt, now))
+    }
+
+    fn send_syn(&mut self, now: Instant) -> Transmission {
+        self.due = None;
+        if self.timeouts == 0 {
+            self.sent_at = now;
+        }
+        self.timer = Some((now + self.round_trip.timeout(), Timer::Timeout));
+        let is_answer = self.state == State::SynReceived;
+        let may_offer_scale = !is_answer || self.receive_scale != 0 || self.send_scale != 0;
+        let options = Options {
+            mss: Some(self.settings.segment),
+            window_scale: may_offer_scale.then_some(self.receive_scale),
+            sack_permitted: self.has_sack,
+            timestamps: self.stamps(now),
+            ..Options::default()
+        };
+        // The window of a SYN is never scaled.
+        let window = self.free().min(u16::MAX.into());
+        if is_answer {
+            self.announced = self.announced.max(self.incoming.next + window);
+            self.acknowledgement = Acknowledgement::None;
+        }
+        let header = Header {
+            source: self.settings.source,
+            destination: self.settings.destination,
+            sequence: self.settings.initial,
+            acknowledgement: if is_answer { self.incoming.next } else { Sequence(0) },
+            flags: if is_answer { Flags::SYN.with(Flags::ACK) } else { Flags::SYN },
+            window: window as u16,
+            options,
+        };
+        Transmission { header, segment: 0, length: 0, offset: 0 }
+    }
+
+    #[inline]
+    fn stamps(&self, now: Instant) -> Option<Timestamps> {
+        self.has_stamps.then(|| Timestamps { value: self.stamp(now), echo: self.recent_stamp })
+    }
+
+    /// Returns a header that acknowledges all there is, and takes note of that.
+    #[inline]
+    fn header(&mut self, sequence: Sequence, flags: Flags, now: Instant) -> Header {
+        let sack = if self.has_sack { self.incoming.blocks() } else { Default::default() };
+        let window = self.announce();
+        self.acknowledged = self.incoming.next;
+        self.acknowledgement = Acknowledgement::None;
+        Header {
+            source: self.settings.source,
+            destination: self.settings.destination,
+            sequence,
+            acknowledgement: self.incoming.next,
+            flags: flags.with(Flags::ACK),
+            window,
+            options: Options { timestamps: self.stamps(now), sack, ..Options::default() },
+        }
+    }
+
+    /// Returns the window that the peer is told. Its end never goes back, and forth only by so much
+    /// that it is worth a segment (RFC 9293, §3.8.6.2.2).
+    #[inline]
+    fn announce(&mut self) -> u16 {
+        let next = self.incoming.next;
+        let told = Range { start: next, end: self.announced }.length();
+        let free = self.free();
+        let window = if free >= told.saturating_add(self.worthwhile()) { free } else { told };
+        let scaled = (window >> self.receive_scale).min(u16::MAX.into());
+        self.announced = self.announced.max(next + (scaled << self.receive_scale));
+        scaled as u16
+    }
+
+    fn bare(&mut self, sequence: Sequence, now: Instant) -> Transmission {
+        let header = self.header(sequence, Flags::ACK, now);
+        Transmission { header, segment: 0, length: 0, offset: 0 }
+    }
+
+    /// Returns the segment or train of `range`, the number of the FIN possibly included.
+    fn data(&mut self, header: Header, range: Range, segment: u32, now: Instant) -> Transmission {
+        let end = self.una + self.outgoing.length();
+        let length = Range { start: range.start, end: range.end.min(end) }.length();
+        let mut flags = header.flags;
+        if range.end == end || range.end.is_after(end) {
+            flags = flags.with(Flags::PSH);
+        }
+        if range.end.is_after(end) {
+            flags = flags.with(Flags::FIN);
+            self.is_fin_sent = true;
+        }
+        self.sent_at = now;
+        self.arm_sent(now);
+        let offset = range.start.since(self.una).max(0) as u32;
+        Transmission { header: Header { flags, ..header }, segment, length, offset }
+    }
+
+    /// Returns how many bytes of payload a segment with this header has at most.
+    #[inline]
+    fn payload_of(&self, header: &Header) -> u32 {
+        let options = header.length() - SHORTEST;
+        self.segment.saturating_sub(options as u32).max(1)
+    }
+
+    fn send_due(&mut self, due: Due, now: Instant) -> Option<Transmission> {
+        match due {
+            Due::Syn => None,
+            Due::Question => Some(self.bare(self.una - 1, now)),
+            Due::Probe => self.send_probe(now),
+            Due::Window => self.send_window_probe(now),
+        }
+    }
+
+    /// Sends new data, or else the last segment again (RFC 8985, §7.3).
+    fn send_probe(&mut self, now: Instant) -> Option<Transmission> {
+        if self.board.is_empty() || !self.recovery.is_open() {
+            return None;
+        }
+        let header = self.header(self.nxt, Flags::ACK, now);
+        let segment = self.payload_of(&header);
+        let length = self.pending().min(self.usable()).min(segment);
+        if length > 0 {
+            let sent = self.send_range(header, length, segment, now);
+            self.recovery.note_probe(self.nxt, false);
+            self.arm(now);
+            return Some(sent);
+        }
+        let end = self.board.last()?.range.end;
+        if self.board.last()?.range.length() > segment {
+            self.board.divide_or_join(self.board.count() - 1, end - segment);
+        }
+        let last = self.board.count() - 1;
+        let range = self.board.get(last)?.range;
+        self.board.repeat(last, now);
+        self.recovery.note_probe(self.nxt, true);
+        let sent = self.data(Header { sequence: range.start, ..header }, range, segment, now);
+        self.arm(now);
+        Some(sent)
+    }
+
+    /// Sends what the window allows, and a byte if it allows none (RFC 9293, §3.8.6.1).
+    fn send_window_probe(&mut self, now: Instant) -> Option<Transmission> {
+        let header = self.header(self.nxt, Flags::ACK, now);
+        let segment = self.payload_of(&header);
+        let length = self.usable().clamp(1, segment);
+        let sent = if let Some(first) = self.board.get(0) {
+            if first.range.length() > length {
+                self.board.divide_or_join(0, first.range.start + length);
+            }
+            self.board.repeat(0, now);
+            let range = self.board.get(0)?.range;
+            self.data(Header { sequence: range.start, ..header }, range, segment, now)
+        } else {
+            let length = length.min(self.pending());
+            if length == 0 {
+                return None;
+            }
+            self.send_range(header, length, segment, now)
+        };
+        self.timer = Some((now + self.round_trip.timeout(), Timer::Window));
+        Some(sent)
+    }
+
+    /// Sends `length` numbers from the next one on.
+    fn send_range(&mut self, header: Header, length: u32, segment: u32, now: Instant) -> Transmission {
+        let range = Range::new(self.nxt, length);
+        self.board.append(range, now);
+        self.recovery.note_sent(length);
+        let sent = self.data(header, range, segment, now);
+        self.nxt = range.end;
+        sent
+    }
+
+    /// Sends again what is taken for lost, as far as the congestion window goes, or one segment if
+    /// nothing is on the way.
+    fn send_lost(&mut self, now: Instant) -> Option<Transmission> {
+        let index = self.board.first_lost()?;
+        let record = self.board.get(index)?;
+        let on_the_way = self.on_the_way();
+        let room = self.congestion.window().saturating_sub(on_the_way);
+        let least = record.range.length().min(self.segment);
+        if self.window == 0 || room < least && on_the_way > 0 {
+            return None;
+        }
+        let header = self.header(record.range.start, Flags::ACK, now);
+        let segment = self.payload_of(&header);
+        let most = room.min(self.settings.longest_train).max(segment);
+        let length = record.range.length().min(most - most % segment);
+        if record.range.length() > length {
+            self.board.divide_or_join(index, record.range.start + length);
+        }
+        let index = self.board.first_lost()?;
+        let range = self.board.get(index)?.range;
+        self.board.repeat(index, now);
+        let stamp = self.stamp(now);
+        self.recovery.note_repeated(stamp, range.length());
+        Some(self.data(Header { sequence: range.start, ..header }, range, segment, now))
+    }
+
+    /// Returns how many numbers wait to be sent for the first time.
+    #[inline]
+    fn pending(&self) -> u32 {
+        Range { start: self.nxt, end: self.limit() }.length()
+    }
+
+    /// Returns how many more numbers the peer's window takes.
+    #[inline]
+    fn usable(&self) -> u32 {
+        Range { start: self.nxt, end: self.una + self.window }.length()
+    }
+
+    /// Sends data for the first time.
+    #[inline]
+    fn send_new(&mut self, now: Instant) -> Option<Transmission> {
+        let pending = self.pending();
+        if pending == 0 {
+            self.is_limited = false;
+            return None;
+        }
+        if self.board.is_empty() && now.since(self.sent_at) > self.round_trip.timeout() {
+            self.congestion.idle();
+        }
+        let usable = self.usable();
+        let room = self.congestion.window().saturating_sub(self.on_the_way());
+        let options = self.segment - self.payload_of_next();
+        let segment = self.segment - options;
+        self.is_limited = room < pending.min(usable);
+        let allowed = pending.min(usable).min(room);
+        let is_worth = allowed == pending
+            || allowed >= segment
+            || allowed == usable && allowed > 0 && allowed >= self.largest_window / 2;
+        if !is_worth {
+            if self.board.is_empty() && self.timer.is_none() {
+                // Nothing that comes back would have it looked at again (RFC 9293, §3.8.6.2.1).
+                self.timer = Some((now + self.round_trip.timeout(), Timer::Window));
+            }
+            return None;
+        }
+        let most = self.settings.longest_train.max(segment);
+        let whole = |bytes: u32| bytes - bytes % segment;
+        let length = if allowed > most {
+            whole(most)
+        } else if allowed < pending && allowed > segment {
+            whole(allowed)
+        } else {
+            allowed
+        };
+        let header = self.header(self.nxt, Flags::ACK, now);
+        Some(self.send_range(header, length, segment, now))
+    }
+
+    /// Returns how many bytes of payload the next segment has at most.
+    #[inline]
+    fn payload_of_next(&self) -> u32 {
+        let fixed = if self.has_stamps { super::STAMPS_LENGTH } else { 0 };
+        // Blocks take 4 bytes and 8 each; with timestamps three fit.
+        let blocks = match (self.has_sack && self.incoming.has_news(), self.has_stamps) {
+            (false, _) => 0,
+            (true, true) => 28,
+            (true, false) => 36,
+        };
+        self.segment.saturating_sub(fixed + blocks).max(1)
+    }
+}

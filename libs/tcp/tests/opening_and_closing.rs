@@ -1,0 +1,240 @@
+//! How a connection begins and ends, rule by rule, and what a stranger cannot do to it.
+
+#[path = "common/script.rs"]
+mod script;
+
+use culm_tcp::{Ending, Flags, Header, KeepAlive, Sequence, Span, State, reset_for};
+use script::{Script, settings};
+
+/// RFC 9293, §3.5, figure 6.
+#[test]
+fn a_side_that_opens_offers_options_and_acknowledges() {
+    let mut script = Script::connect(settings());
+    script.expect("S 0+0 win 60000 mss 1000 scale 0 sack-ok stamps 1000:0");
+    script.nothing();
+    assert_eq!(script.inject("S. 0+0 ack 1 win 60000 mss 900 sack-ok stamps 7:1000"), None);
+    script.expect(". 1+0 ack 1 stamps 1000:7");
+    assert_eq!(script.state(), State::Established);
+    // RFC 6691: the peer's size is without options.
+    script.write(5000);
+    script.expect(". 1+888 ack 1");
+}
+
+#[test]
+fn a_side_that_is_opened_answers_what_was_offered() {
+    let mut script = Script::accept(settings(), "S 0+0 win 500 mss 1400 scale 3");
+    script.expect("S. 0+0 ack 1 win 60000 mss 1000 scale 0");
+    assert_eq!(script.state(), State::SynReceived);
+    script.inject(". 1+0 ack 1 win 500");
+    assert_eq!(script.state(), State::Established);
+    // The window is scaled from here on (RFC 7323, §2.2): 4000 bytes.
+    script.write(9000);
+    for start in [1, 1001, 2001, 3001] {
+        script.expect(&format!(". {start}+1000 ack 1"));
+    }
+    script.nothing();
+}
+
+/// RFC 9293, §3.5, figure 7.
+#[test]
+fn both_sides_open_at_once() {
+    let mut script = Script::connect(settings());
+    script.expect("S 0+0");
+    script.inject("S 0+0 mss 1000");
+    assert_eq!(script.state(), State::SynReceived);
+    script.expect("S. 0+0 ack 1");
+    script.inject("S. 0+0 ack 1 mss 1000");
+    assert_eq!(script.state(), State::Established);
+    script.expect(". 1+0 ack 1");
+}
+
+/// RFC 6298, §2.1 and §5.5.
+#[test]
+fn a_syn_is_sent_again_until_there_is_no_hope() {
+    let mut script = Script::connect(settings());
+    script.expect("S 0+0");
+    for seconds in [1, 2, 4, 8, 16, 32] {
+        assert_eq!(script.wait(), seconds * 1000);
+        script.expect("S 0+0");
+        script.nothing();
+    }
+    assert_eq!(script.wait(), 60_000);
+    assert_eq!((script.state(), script.connection.ending()), (State::Closed, Some(Ending::TimedOut)));
+    script.nothing();
+    assert_eq!(script.connection.deadline(), None);
+}
+
+/// RFC 9293, §3.10.7.3.
+#[test]
+fn only_the_right_reset_refuses() {
+    let mut script = Script::connect(settings());
+    script.expect("S 0+0");
+    script.inject("R 0+0");
+    script.inject("R. 0+0 ack 2");
+    script.inject(". 0+0 ack 9");
+    // What acknowledges what was not sent is reset.
+    script.expect("R 9+0");
+    assert_eq!(script.state(), State::SynSent);
+    script.inject("R. 0+0 ack 1");
+    assert_eq!(script.connection.ending(), Some(Ending::Refused));
+}
+
+#[test]
+fn a_lost_answer_to_a_syn_is_sent_again_when_the_syn_is() {
+    let mut script = Script::accept(settings(), "S 0+0 mss 1000");
+    script.expect("S. 0+0 ack 1");
+    script.inject("S 0+0 mss 1000");
+    script.expect("S. 0+0 ack 1");
+    script.nothing();
+    script.inject(". 1+0 ack 7");
+    script.expect("R 7+0");
+    assert_eq!(script.state(), State::SynReceived);
+}
+
+/// RFC 9293, §3.6, figure 12: this side closes first.
+#[test]
+fn who_closes_first_waits() {
+    let mut script = Script::open(settings(), true);
+    script.write(10);
+    script.close();
+    script.expect("FP. 1+10 ack 1");
+    assert_eq!(script.state(), State::FinWait1);
+    script.inject(". 1+0 ack 12");
+    assert_eq!((script.state(), &script.released[..]), (State::FinWait2, &[0][..]));
+    assert!(script.inject("P. 1+5 ack 12").is_some());
+    script.inject("F. 6+0 ack 12");
+    assert_eq!(script.state(), State::TimeWait);
+    script.expect(". 12+0 ack 7");
+    script.pass(30_000);
+    script.inject("F. 6+0 ack 12");
+    script.expect(". 12+0 ack 7");
+    // A reset does not end it (RFC 1337).
+    script.inject("R 7+0");
+    assert_eq!(script.state(), State::TimeWait);
+    assert_eq!(script.wait(), 60_000);
+    assert_eq!(script.connection.ending(), Some(Ending::Closed));
+}
+
+#[test]
+fn who_closes_last_does_not_wait() {
+    let mut script = Script::open(settings(), true);
+    script.inject("FP. 1+10 ack 1");
+    assert_eq!((script.state(), script.connection.readable()), (State::CloseWait, 10));
+    script.expect(". 1+0 ack 12");
+    script.write(5);
+    script.expect("P. 1+5 ack 12");
+    script.close();
+    script.expect("FP. 6+0 ack 12");
+    assert_eq!(script.state(), State::LastAck);
+    script.inject(". 12+0 ack 7");
+    assert_eq!(script.connection.ending(), Some(Ending::Closed));
+}
+
+/// RFC 9293, §3.6, figure 13.
+#[test]
+fn both_close_at_once() {
+    let mut script = Script::open(settings(), true);
+    script.close();
+    script.expect("FP. 1+0 ack 1");
+    script.inject("F. 1+0 ack 1");
+    assert_eq!(script.state(), State::Closing);
+    script.expect(". 2+0 ack 2");
+    script.inject(". 2+0 ack 2");
+    assert_eq!(script.state(), State::TimeWait);
+}
+
+#[test]
+fn a_fin_ahead_of_its_data_waits_for_it() {
+    let mut script = Script::open(settings(), true);
+    script.inject("FP. 1001+10 ack 1");
+    assert_eq!(script.state(), State::Established);
+    script.expect(". 1+0 ack 1 blocks 1001-1011");
+    assert_eq!(script.inject(". 1+1000 ack 1").map(|placement| placement.ready), Some(1010));
+    assert_eq!(script.state(), State::CloseWait);
+    script.expect(". 1+0 ack 1012");
+}
+
+#[test]
+fn a_fin_that_is_lost_is_sent_again() {
+    let mut script = Script::open(settings(), false);
+    script.close();
+    script.expect("FP. 1+0 ack 1");
+    script.wait();
+    script.expect("FP. 1+0 ack 1");
+    script.nothing();
+}
+
+/// RFC 5961, §3.2 and §4.2.
+#[test]
+fn a_guess_is_challenged_and_only_the_exact_reset_counts() {
+    let mut script = Script::open(settings(), true);
+    script.inject("R 100000+0");
+    script.nothing();
+    script.inject("R 2+0");
+    script.expect(". 1+0 ack 1");
+    script.inject("S 2+0");
+    script.expect(". 1+0 ack 1");
+    assert_eq!(script.state(), State::Established);
+    script.inject("R 1+0");
+    assert_eq!(script.connection.ending(), Some(Ending::Reset));
+}
+
+/// RFC 5961, §5.2 and §7.
+#[test]
+fn acknowledgements_of_what_was_never_sent_are_answered_a_few_times_a_second() {
+    let mut script = Script::open(settings(), true);
+    for _ in 0..10 {
+        script.inject(". 1+0 ack 99");
+        script.expect(". 1+0 ack 1");
+    }
+    script.inject(". 1+0 ack 99");
+    script.nothing();
+    script.pass(1000);
+    script.inject(". 1+0 ack 99");
+    script.expect(". 1+0 ack 1");
+}
+
+#[test]
+fn aborting_resets() {
+    let mut script = Script::open(settings(), true);
+    script.write(10);
+    script.expect("P. 1+10 ack 1");
+    let mut released = Vec::new();
+    script.connection.abort(|token| released.push(token));
+    script.expect("R. 11+0 ack 1");
+    assert_eq!((released, script.connection.ending()), (vec![0], Some(Ending::Aborted)));
+    // What comes later is answered as where there is no connection.
+    script.inject(". 1+10 ack 11");
+    script.expect("R 11+0");
+}
+
+/// RFC 9293, §3.8.4.
+#[test]
+fn a_silent_peer_is_asked_and_given_up() {
+    let keep_alive = KeepAlive { idle: Span::from_seconds(100), interval: Span::from_seconds(10), questions: 2 };
+    let mut script = Script::open(culm_tcp::Settings { keep_alive: Some(keep_alive), ..settings() }, true);
+    script.inject(". 1+0 ack 1");
+    assert_eq!(script.wait(), 100_000);
+    script.expect(". 0+0 ack 1");
+    script.inject(". 1+0 ack 1");
+    assert_eq!(script.wait(), 100_000);
+    script.expect(". 0+0 ack 1");
+    assert_eq!(script.wait(), 10_000);
+    script.expect(". 0+0 ack 1");
+    assert_eq!(script.wait(), 10_000);
+    assert_eq!(script.connection.ending(), Some(Ending::TimedOut));
+}
+
+/// RFC 9293, §3.10.7.1.
+#[test]
+fn what_has_no_connection_is_reset_but_for_resets() {
+    let header = Header { source: 5, destination: 6, sequence: Sequence(u32::MAX), ..Header::default() };
+    let syn = Header { flags: Flags::SYN, ..header };
+    let answer = reset_for(&syn, 10).unwrap();
+    assert_eq!((answer.source, answer.destination, answer.acknowledgement), (6, 5, Sequence(10)));
+    assert!(answer.flags == Flags::RST.with(Flags::ACK) && answer.sequence == Sequence(0));
+    let late = Header { flags: Flags::ACK, acknowledgement: Sequence(77), ..header };
+    let answer = reset_for(&late, 10).unwrap();
+    assert_eq!((answer.sequence, answer.flags), (Sequence(77), Flags::RST));
+    assert_eq!(reset_for(&Header { flags: Flags::RST, ..header }, 0), None);
+}

@@ -1,0 +1,324 @@
+//! What is sent when, what is done for losses, and what is acknowledged, rule by rule.
+
+#[path = "common/script.rs"]
+mod script;
+
+use culm_tcp::{Ending, Placement, Settings};
+use script::{Script, settings};
+
+/// Gives `bytes` and takes the segments of 1000 bytes that go out from `first` on.
+#[track_caller]
+fn write_and_expect(script: &mut Script, bytes: u32, first: u32, segments: u32) {
+    script.write(bytes);
+    for number in 0..segments {
+        let is_last = first + (number + 1) * 1000 > bytes;
+        script.expect(&format!("{} {}+1000 ack 1", if is_last { "P." } else { "." }, first + number * 1000));
+    }
+    script.nothing();
+}
+
+/// RFC 6928 and RFC 5681, §3.1.
+#[test]
+fn ten_segments_go_first_and_slow_start_follows() {
+    let mut script = Script::open(settings(), true);
+    write_and_expect(&mut script, 40_000, 1, 10);
+    script.pass(100);
+    script.inject(". 1+0 ack 2001");
+    for start in [10_001, 11_001, 12_001, 13_001] {
+        script.expect(&format!(". {start}+1000 ack 1"));
+    }
+    script.nothing();
+}
+
+/// RFC 8985, §6.2: three segments that have arrived behind a hole leave no time for reordering.
+#[test]
+fn a_hole_with_three_segments_behind_it_is_filled_at_once_and_once() {
+    let mut script = Script::open(settings(), true);
+    write_and_expect(&mut script, 10_000, 1, 10);
+    script.pass(100);
+    script.inject(". 1+0 ack 1 blocks 1001-2001");
+    script.nothing();
+    script.inject(". 1+0 ack 1 blocks 1001-4001");
+    script.expect(". 1+1000 ack 1");
+    script.nothing();
+    script.inject(". 1+0 ack 1 blocks 1001-5001");
+    script.nothing();
+    script.inject(". 1+0 ack 10001");
+    assert_eq!(script.connection.congestion_window(), 5000);
+    assert_eq!(script.released, [0]);
+}
+
+/// RFC 8985, §6.2 and §6.3.
+#[test]
+fn a_hole_waits_a_quarter_of_a_round_trip_for_what_comes_late() {
+    let mut script = Script::open(settings(), true);
+    write_and_expect(&mut script, 10_000, 1, 10);
+    script.pass(100);
+    script.inject(". 1+0 ack 1 blocks 1001-2001");
+    assert_eq!(script.wait(), 25);
+    script.expect(". 1+1000 ack 1");
+
+    let mut script = Script::open(settings(), true);
+    write_and_expect(&mut script, 10_000, 1, 10);
+    script.pass(100);
+    script.inject(". 1+0 ack 1 blocks 1001-2001");
+    script.pass(20);
+    script.inject(". 1+0 ack 2001");
+    script.nothing();
+    assert!(script.connection.congestion_window() >= 10_000);
+    // Reordering was seen: three segments are no proof any more.
+    script.inject(". 1+0 ack 2001 blocks 3001-7001");
+    script.nothing();
+}
+
+/// RFC 3042.
+#[test]
+fn what_arrives_behind_a_hole_lets_new_data_go() {
+    let mut script = Script::open(settings(), true);
+    write_and_expect(&mut script, 20_000, 1, 10);
+    script.pass(100);
+    script.inject(". 1+0 ack 1 blocks 1001-2001");
+    script.expect(". 10001+1000 ack 1");
+    script.nothing();
+    script.inject(". 1+0 ack 1 blocks 1001-3001");
+    script.expect(". 11001+1000 ack 1");
+    script.nothing();
+}
+
+/// RFC 8985, §7.
+#[test]
+fn a_lost_tail_is_probed_before_the_timeout() {
+    let mut script = Script::open(settings(), true);
+    write_and_expect(&mut script, 3000, 1, 3);
+    assert_eq!(script.wait(), 200);
+    script.expect("P. 2001+1000 ack 1");
+    script.nothing();
+    // The probe tells of two losses.
+    script.pass(100);
+    script.inject(". 1+0 ack 1 blocks 2001-3001");
+    script.expect(". 1+1000 ack 1");
+}
+
+#[test]
+fn a_probe_is_new_data_if_there_is_any() {
+    let mut script = Script::open(settings(), true);
+    write_and_expect(&mut script, 20_000, 1, 10);
+    assert_eq!(script.wait(), 200);
+    script.expect(". 10001+1000 ack 1");
+    script.nothing();
+    assert_eq!(script.wait(), 300);
+    script.expect(". 1+1000 ack 1");
+    script.nothing();
+}
+
+/// RFC 6298, §5, and RFC 5681, §3.1.
+#[test]
+fn a_timeout_leaves_one_segment_and_doubles() {
+    let mut script = Script::open(settings(), false);
+    write_and_expect(&mut script, 3000, 1, 3);
+    assert_eq!(script.wait(), 300);
+    script.expect(". 1+1000 ack 1");
+    script.nothing();
+    assert_eq!(script.wait(), 600);
+    script.expect(". 1+1000 ack 1");
+    script.nothing();
+    script.inject(". 1+0 ack 1001");
+    script.expect(". 1001+1000 ack 1");
+    script.expect("P. 2001+1000 ack 1");
+    script.nothing();
+}
+
+#[test]
+fn a_peer_that_does_not_answer_is_given_up() {
+    let mut script = Script::open(settings(), false);
+    write_and_expect(&mut script, 1000, 1, 1);
+    for times in [1, 2, 4, 8, 16] {
+        assert_eq!(script.wait(), 300 * times);
+        script.expect("P. 1+1000 ack 1");
+    }
+    script.wait();
+    assert_eq!((script.connection.ending(), &script.released[..]), (Some(Ending::TimedOut), &[0][..]));
+}
+
+/// RFC 3522 and RFC 4015: an acknowledgement of what was sent first undoes the timeout.
+#[test]
+fn a_timeout_that_was_none_is_taken_back() {
+    for is_spurious in [true, false] {
+        let mut script = Script::open_with_stamps(settings());
+        script.write(2964);
+        for start in [1, 989] {
+            script.expect(&format!(". {start}+988 ack 1 stamps 1100:5000"));
+        }
+        script.expect("P. 1977+988 ack 1");
+        assert_eq!(script.wait(), 200);
+        script.expect("P. 1977+988 ack 1 stamps 1300:5000");
+        assert_eq!(script.wait(), 300);
+        script.expect(". 1+988 ack 1 stamps 1600:5000");
+        script.nothing();
+        script.inject(if is_spurious { ". 1+0 ack 989 stamps 5600:1100" } else { ". 1+0 ack 989 stamps 5600:1600" });
+        if is_spurious {
+            script.nothing();
+            assert_eq!(script.connection.congestion_window(), 9880);
+        } else {
+            script.expect(". 989+988 ack 1");
+            assert!(script.connection.congestion_window() < 2000);
+        }
+    }
+}
+
+/// RFC 5681, §3.2, and RFC 6582, §3.2.
+#[test]
+fn without_sack_three_duplicates_and_partial_acknowledgements_repair() {
+    let mut script = Script::open(settings(), false);
+    write_and_expect(&mut script, 10_000, 1, 10);
+    script.pass(100);
+    script.inject(". 1+0 ack 1");
+    script.inject(". 1+0 ack 1");
+    // What changes the window is no duplicate (RFC 5681, §2).
+    script.inject(". 1+0 ack 1 win 50000");
+    script.nothing();
+    script.inject(". 1+0 ack 1 win 50000");
+    script.expect(". 1+1000 ack 1");
+    script.nothing();
+    script.inject(". 1+0 ack 4001 win 50000");
+    script.expect(". 4001+1000 ack 1");
+    script.nothing();
+    script.inject(". 1+0 ack 10001 win 50000");
+    script.nothing();
+    assert_eq!(script.connection.congestion_window(), 5000);
+}
+
+/// RFC 5681, §4.1.
+#[test]
+fn after_idleness_ten_segments_go() {
+    let mut script = Script::open(settings(), true);
+    write_and_expect(&mut script, 30_000, 1, 10);
+    script.pass(100);
+    script.inject(". 1+0 ack 10001");
+    for number in 10..28 {
+        script.expect(&format!(". {}+1000 ack 1", number * 1000 + 1));
+    }
+    script.pass(100);
+    script.inject(". 1+0 ack 28001");
+    script.expect(". 28001+1000 ack 1");
+    script.expect("P. 29001+1000 ack 1");
+    script.inject(". 1+0 ack 30001");
+    assert!(script.connection.congestion_window() > 20_000);
+    script.pass(10_000);
+    script.write(30_000);
+    for number in 30..40 {
+        script.expect(&format!(". {}+1000 ack 1", number * 1000 + 1));
+    }
+    script.nothing();
+}
+
+/// RFC 9293, §3.8.6.1.
+#[test]
+fn a_closed_window_is_probed_ever_more_seldom_without_end() {
+    let mut script = Script::open(settings(), true);
+    script.inject(". 1+0 ack 1 win 0");
+    script.write(10);
+    script.nothing();
+    for times in [1, 2, 4, 8, 16, 32, 64, 128] {
+        assert_eq!(script.wait(), 300 * times);
+        script.expect(". 1+1 ack 1");
+        script.nothing();
+        script.inject(". 1+0 ack 1 win 0");
+        script.nothing();
+    }
+    script.inject(". 1+0 ack 1 win 60000");
+    script.expect(". 1+1 ack 1");
+    script.expect("P. 2+9 ack 1");
+    script.nothing();
+}
+
+/// RFC 9293, §3.8.6.2.1.
+#[test]
+fn a_small_window_is_not_filled_with_small_segments() {
+    let mut script = Script::open(settings(), true);
+    script.inject(". 1+0 ack 1 win 500");
+    script.write(5000);
+    script.nothing();
+    assert_eq!(script.wait(), 300);
+    script.expect(". 1+500 ack 1");
+    script.nothing();
+}
+
+/// RFC 9293, §3.8.6.2.2.
+#[test]
+fn the_window_opens_by_two_segments_at_least() {
+    let mut script = Script::open(settings(), true);
+    script.inject(". 1+1000 ack 1");
+    script.inject(". 1001+1000 ack 1");
+    script.expect(". 1+0 ack 2001 win 58000");
+    script.connection.read(1999);
+    script.nothing();
+    script.connection.read(1);
+    script.expect(". 1+0 ack 2001 win 60000");
+}
+
+/// RFC 9293, §3.8.6.3, and RFC 5681, §4.2.
+#[test]
+fn every_second_segment_is_acknowledged_at_once_and_a_single_one_soon() {
+    let mut script = Script::open(settings(), true);
+    assert!(script.inject("P. 1+1000 ack 1").is_some());
+    script.nothing();
+    assert_eq!(script.wait(), 40);
+    script.expect(". 1+0 ack 1001");
+    script.inject(". 1001+1000 ack 1");
+    script.nothing();
+    script.inject(". 2001+1000 ack 1");
+    script.expect(". 1+0 ack 3001");
+    // Data takes the acknowledgement along.
+    script.inject("P. 3001+10 ack 1");
+    script.write(10);
+    script.expect("P. 1+10 ack 3011");
+    script.nothing();
+}
+
+/// RFC 2018, §4, and RFC 2883, §4.
+#[test]
+fn what_is_out_of_order_is_told_at_once_and_duplicates_too() {
+    let mut script = Script::open(settings(), true);
+    let placement = script.inject(". 2001+1000 ack 1");
+    assert_eq!(placement, Some(Placement { skip: 0, length: 1000, offset: 2000, ready: 0 }));
+    script.expect(". 1+0 ack 1 blocks 2001-3001");
+    script.inject(". 4001+1000 ack 1");
+    script.expect(". 1+0 ack 1 blocks 4001-5001,2001-3001");
+    assert_eq!(script.inject(". 1+1000 ack 1").map(|placement| placement.ready), Some(1000));
+    script.expect(". 1+0 ack 1001 blocks 4001-5001,2001-3001");
+    assert_eq!(script.inject(". 1001+1000 ack 1").map(|placement| placement.ready), Some(2000));
+    script.expect(". 1+0 ack 3001 blocks 4001-5001");
+    assert_eq!(script.inject(". 4001+1000 ack 1").map(|placement| placement.ready), Some(0));
+    script.expect(". 1+0 ack 3001 blocks 4001-5001,4001-5001");
+}
+
+/// RFC 7323, §3.2 and §5.3.
+#[test]
+fn what_is_older_than_the_last_timestamp_is_not_taken() {
+    let mut script = Script::open_with_stamps(settings());
+    assert_eq!(script.inject("P. 1+10 ack 1 stamps 4999:1100"), None);
+    script.expect(". 1+0 ack 1 stamps 1100:5000");
+    assert_eq!(script.inject("P. 1+10 ack 1"), None);
+    script.nothing();
+    assert!(script.inject("P. 1+10 ack 1 stamps 5001:1100").is_some());
+    assert_eq!(script.connection.readable(), 10);
+}
+
+/// RFC 6093: urgent data is data.
+#[test]
+fn urgent_data_is_data() {
+    let mut script = Script::open(settings(), true);
+    assert_eq!(script.inject("PU. 1+10 ack 1").map(|placement| placement.ready), Some(10));
+}
+
+#[test]
+fn what_is_beyond_the_window_is_cut() {
+    let mut script = Script::open(Settings { capacity: 1500, ..settings() }, true);
+    assert_eq!(script.inject(". 1+1000 ack 1").map(|placement| placement.length), Some(1000));
+    assert_eq!(script.inject(". 1001+1000 ack 1").map(|placement| placement.length), Some(500));
+    assert_eq!(script.connection.readable(), 1500);
+    script.expect(". 1+0 ack 1501 win 0");
+    assert_eq!(script.inject(". 1501+1 ack 1"), None);
+    script.expect(". 1+0 ack 1501 win 0");
+}

@@ -1,0 +1,101 @@
+//! Two ends over a wire that loses, reorders, duplicates, delays and corrupts: every byte arrives
+//! once and in order, nothing waits without a timer, and both ends come to CLOSED.
+
+mod common;
+
+use common::{Side, Wire, World, settings};
+use culm_tcp::{Algorithm, Ending};
+use proptest::prelude::*;
+
+/// What a case is made of besides the wire.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    seed: u64,
+    bytes: [u64; 2],
+    capacity: [u32; 2],
+    segment: [u16; 2],
+    piece: [u32; 2],
+    reads: [u32; 2],
+    pause: [u32; 2],
+    places: [usize; 2],
+    is_cubic: bool,
+    opens_twice: bool,
+    train: u32,
+}
+
+fn any_wire() -> impl Strategy<Value = Wire> {
+    (0_u32..100_000, 0_u32..150, 0_u32..100, 0_u32..50, 0_u32..200, 0_u32..60_000, 0_u64..4).prop_map(
+        |(delay, loses, duplicates, corrupts, reorders, lateness, rate)| Wire {
+            delay,
+            loses,
+            duplicates,
+            corrupts,
+            reorders,
+            lateness,
+            rate: [0, 100_000, 1_000_000, 10_000_000][rate as usize],
+            patience: 50_000,
+            losses_in_a_row: 3,
+        },
+    )
+}
+
+fn any_case() -> impl Strategy<Value = Case> {
+    let both = |range: std::ops::Range<u32>| [range.clone(), range];
+    (
+        (any::<u64>(), [0_u64..200_000, 0_u64..200_000], both(1..200_000), [500_u16..=1460, 500_u16..=1460]),
+        (both(1..30_000), both(1..100_000), both(0..200_000), [1_usize..40, 1_usize..40]),
+        (any::<bool>(), any::<bool>(), 1_u32..65_536),
+    )
+        .prop_map(|(first, second, third)| Case {
+            seed: first.0,
+            bytes: first.1,
+            capacity: first.2,
+            segment: first.3,
+            piece: second.0,
+            reads: second.1,
+            pause: second.2,
+            places: second.3,
+            is_cubic: third.0,
+            opens_twice: third.1,
+            train: third.2,
+        })
+}
+
+fn world(case: &Case, wire: Wire) -> World {
+    let sides = [0, 1].map(|number| {
+        let mut settings = settings(number as u16);
+        settings.capacity = case.capacity[number];
+        settings.segment = case.segment[number];
+        settings.longest_train = case.train;
+        settings.algorithm = if case.is_cubic { Algorithm::Cubic } else { Algorithm::Reno };
+        let mut side = Side::new(number, settings, case.places[number]);
+        // What trickles through a window of a few bytes takes as many segments.
+        side.to_send = case.bytes[number].min(u64::from(case.capacity[1 - number]) * 100);
+        side.piece = case.piece[number].max((case.bytes[number] / 1000) as u32);
+        side.reads = case.reads[number].max(case.capacity[number] / 100);
+        side.pause = case.pause[number];
+        side
+    });
+    World::new(sides, wire, case.seed)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_byte_arrives_once_and_both_ends_close(case in any_case(), wire in any_wire()) {
+        let mut world = world(&case, wire);
+        world.open(0);
+        if case.opens_twice {
+            world.open(1);
+        }
+        if let Err(problem) = world.run(2_000_000) {
+            prop_assert!(false, "{}", problem);
+        }
+        for number in 0..2 {
+            prop_assert_eq!(world.sides[number].received, world.sides[1 - number].to_send);
+            let ending = world.sides[number].connection.as_ref().and_then(|connection| connection.ending());
+            prop_assert_eq!(ending, Some(Ending::Closed));
+        }
+    }
+}
