@@ -8,7 +8,8 @@
 //! are given too, so that a test can repeat what it has seen.
 //!
 //! [`neighbour`] finds the station that has an address, by ARP and neighbour discovery, and keeps
-//! other stations from having one's own.
+//! other stations from having one's own. [`path`] remembers how large packets to a destination may
+//! be, and [`reassembly`] puts fragments together.
 //!
 //! Packets are those of Ethernet without its header: whoever owns the link puts it in front.
 
@@ -20,11 +21,17 @@ extern crate std;
 
 mod bytes;
 mod checksum;
+pub mod extension;
+pub mod ipv4;
 pub mod ipv6;
+mod key;
 mod link;
 pub mod neighbour;
+pub mod path;
+pub mod reassembly;
 mod time;
 
+pub use key::Key;
 pub use link::{ALL_NODES, ALL_ROUTERS, LinkAddress, solicited_node};
 pub use time::Instant;
 

@@ -12,7 +12,7 @@ pub mod discovery;
 mod entry;
 mod message;
 
-pub use cache::{Action, Advertised, Cache, Key, Place, Resolution, WAYS};
+pub use cache::{Action, Advertised, Cache, Place, Resolution, WAYS};
 pub use claim::{Claim, Rules, Step};
 pub use entry::{Entry, Times};
 pub use message::{Advertisement, LONGEST, Message, Prefix, RouterAdvertisement, RouterSolicitation, Solicitation};

@@ -15,7 +15,7 @@
 //! neighbour that is there answers long before its turn comes.
 
 use super::entry::{DELAY, Entry, REQUESTS, State, Times};
-use crate::{Instant, LinkAddress};
+use crate::{Instant, Key, LinkAddress};
 use core::net::IpAddr;
 use core::ops::Range;
 use core::time::Duration;
@@ -25,10 +25,6 @@ pub const WAYS: usize = 8;
 
 /// How long after its last use a neighbour does not make way for another.
 const IN_USE: Duration = Duration::from_secs(60);
-
-/// Secret numbers for the choice of sets.
-#[derive(Clone, Copy, Debug)]
-pub struct Key(pub [u64; 5]);
 
 /// Where a neighbour is in the cache. It stays valid until another neighbour takes its place,
 /// which is noticed.
@@ -382,19 +378,10 @@ impl<'a, P, const WAITING: usize> Cache<'a, P, WAITING> {
 
     /// Returns the two sets in which `address` may be; they may be the same.
     fn sets(&self, address: IpAddr) -> [Range<usize>; 2] {
-        let words = match address {
-            IpAddr::V4(address) => u128::from(u32::from(address)),
-            IpAddr::V6(address) => u128::from(address),
-        };
-        // The vector multiply-shift hash (Dietzfelbinger 1996): two addresses share a set with no
-        // more than the chance of one in so many sets, whoever chooses them.
-        let [first, factors @ ..] = self.key.0;
-        let sum = factors.iter().enumerate().fold(first, |sum, (index, factor)| {
-            sum.wrapping_add(factor.wrapping_mul(u64::from((words >> (32 * index)) as u32)))
-        });
+        let hash = self.key.hash(address);
         let sets = (self.entries.len() / WAYS).max(1) as u64;
-        [sum >> 48, sum >> 32 & 0xffff].map(|hash| {
-            let set = ((hash * sets) >> 16) as usize;
+        [hash >> 16, hash & 0xffff].map(|hash| {
+            let set = ((u64::from(hash) * sets) >> 16) as usize;
             set * WAYS..(set * WAYS + WAYS).min(self.entries.len())
         })
     }

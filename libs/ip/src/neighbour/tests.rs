@@ -5,8 +5,8 @@ mod claim;
 mod model;
 mod protocol;
 
-use super::{Action, Cache, Entry, Key};
-use crate::{Instant, LinkAddress};
+use super::{Action, Cache, Entry};
+use crate::{Instant, Key, LinkAddress};
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 use std::vec::Vec;
