@@ -6,6 +6,10 @@
 //!   segment size. Checksums are corrected by the difference.
 //! * [`answer()`] makes the ICMP errors by which a sender learns why its packet goes no further,
 //!   and [`Limits`] bounds how often.
+//! * [`Table`] knows the flows that packets belong to: in constant time, in memory that is bounded
+//!   and that each source has its share of, and for as long as the standards ask. A flow of TCP is
+//!   followed by its windows. Flows are in memory that outlives the router, whose next life
+//!   believes what it has checked.
 //!
 //! Whatever a peer sends is no panic and no unbounded work.
 //!
@@ -20,24 +24,33 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
 mod answer;
 pub mod checksum;
+mod flow;
 mod hash;
 mod header;
+mod index;
 mod limit;
 mod packet;
+mod record;
 pub mod rewrite;
 mod sources;
+mod table;
+mod tcp;
 mod transport;
 mod tuple;
 
 pub use answer::{LONGEST_ANSWER, Problem, answer, may_be_answered};
+pub use flow::{Direction, Flow, State, Timeouts};
 pub use hash::Key;
 pub use header::Fragment;
 pub use limit::{Limits, Rate};
 pub use packet::{Malformed, Packet};
+pub use record::memory_words;
+pub use table::{Adopted, Cause, Id, Refusal, Settings, Table, Tracked};
 pub use transport::{Quoted, Segment, Transport, checksum_is_right, flags};
 pub use tuple::{ICMP, ICMP6, TCP, Tuple, UDP};

@@ -1,6 +1,9 @@
 //! What a router does with packets, by public items only.
 
+mod adoption;
 mod answers;
+mod connections;
 mod make;
 mod packets;
 mod rewriting;
+mod tables;

@@ -1,0 +1,273 @@
+//! Flows in memory that outlives the router.
+//!
+//! A flow is 24 words, which say all that must not be lost of it. What makes it quick to find, and
+//! fair to drop, is the router's own ([`crate::Table`]) and made anew by its next life.
+//!
+//! A flow is written before its first word says that there is one, and the word is cleared before
+//! anything else of it changes. While it is there, each change is of one word, and each word by
+//! itself is at most one packet old: the router may be stopped between any two stores. The part
+//! that never changes is sealed by its hash, which notices what was written by mistake. Nobody else
+//! maps the memory, so the hash needs no secret.
+
+use crate::flow::{Direction, Flow, State};
+use crate::hash::Key;
+use crate::tcp::Side;
+use crate::tuple::Tuple;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+
+/// Words of a flow.
+const RECORD: usize = 24;
+
+/// Words in front of the flows.
+const HEADER: usize = 2;
+
+/// First word of memory of this layout.
+const SIGNATURE: u64 = u64::from_be_bytes(*b"culmflo1");
+
+/// Upper part of the first word of a flow; the lower 8 bits are its state.
+const PRESENT: u64 = u64::from_be_bytes(*b"\0\0\0flow\0");
+
+/// The key of seals.
+const SEAL_KEY: Key = Key([SIGNATURE, 0]);
+
+// Words of a flow. The tuples and the tag are what is sealed.
+const STATE: usize = 0;
+const TUPLES: [usize; 2] = [1, 6];
+const TAG: usize = 11;
+const SEAL: usize = 12;
+const USED: usize = 13;
+const SIDES: [usize; 2] = [14, 17];
+const PACKETS: usize = 20;
+const BYTES: usize = 22;
+
+/// Returns how many words of memory so many flows need.
+pub const fn memory_words(flows: usize) -> usize {
+    HEADER + flows * RECORD
+}
+
+/// A tuple in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packed([u64; 5]);
+
+/// Bits of a packed tuple's first word: source and destination are of IPv6.
+const IS_V6: [u64; 2] = [1 << 8, 1 << 9];
+
+impl Packed {
+    /// Packs a tuple.
+    #[inline]
+    pub fn new(tuple: &Tuple) -> Self {
+        let ports = u64::from(tuple.source_port) << 32 | u64::from(tuple.destination_port) << 48;
+        let mut words = [u64::from(tuple.protocol) | ports, 0, 0, 0, 0];
+        for (index, address) in [tuple.source, tuple.destination].into_iter().enumerate() {
+            match address {
+                IpAddr::V4(address) => words[1 + 2 * index] = u32::from(address).into(),
+                IpAddr::V6(address) => {
+                    let bits = u128::from(address);
+                    words[0] |= IS_V6[index];
+                    words[1 + 2 * index] = (bits >> 64) as u64;
+                    words[2 + 2 * index] = bits as u64;
+                }
+            }
+        }
+        Self(words)
+    }
+
+    /// Returns the hash of a tuple.
+    #[inline]
+    pub fn hash(&self, key: &Key) -> u64 {
+        let [first, source, _, destination, _] = self.0;
+        // Two words less are most of the work for IPv4. The first word says which it is.
+        if first & (IS_V6[0] | IS_V6[1]) == 0 {
+            key.hash(&[first, source << 32 | destination])
+        } else {
+            key.hash(&self.0)
+        }
+    }
+
+    /// Returns the tuple; `None` if these words are none of one.
+    pub fn tuple(&self) -> Option<Tuple> {
+        let [first, a, b, c, d] = self.0;
+        let address = |index: usize, high: u64, low: u64| {
+            if first & IS_V6[index] != 0 {
+                Some(IpAddr::V6(Ipv6Addr::from(u128::from(high) << 64 | u128::from(low))))
+            } else {
+                u32::try_from(high).ok().filter(|_| low == 0).map(|bits| IpAddr::V4(Ipv4Addr::from(bits)))
+            }
+        };
+        let (source, destination) = (address(0, a, b)?, address(1, c, d)?);
+        let unused = 0xffff_ffff & !(0xff | IS_V6[0] | IS_V6[1]);
+        let is_one = first & unused == 0 && source.is_ipv4() == destination.is_ipv4();
+        let (source_port, destination_port) = ((first >> 32) as u16, (first >> 48) as u16);
+        is_one.then_some(Tuple { protocol: first as u8, source, destination, source_port, destination_port })
+    }
+}
+
+/// The flows in a piece of memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Records<'a> {
+    header: &'a [AtomicU64],
+    records: &'a [[AtomicU64; RECORD]],
+}
+
+impl<'a> Records<'a> {
+    /// The flows in `memory`, as many as there is room for, `most` at most.
+    pub fn new(memory: &'a [AtomicU64], most: usize) -> Self {
+        let (header, rest) = memory.split_at(HEADER.min(memory.len()));
+        let (records, _) = rest.as_chunks();
+        Self { header, records: &records[..records.len().min(most)] }
+    }
+
+    /// Returns how many flows there is room for.
+    pub fn capacity(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Returns whether a router that had as much room has left flows here.
+    pub fn is_left(&self) -> bool {
+        let header = [SIGNATURE, self.records.len() as u64];
+        self.header.iter().map(|word| word.load(Relaxed)).eq(header)
+    }
+
+    /// Removes all flows, and makes the memory one that a router can leave.
+    pub fn clear_all(&self) {
+        let header = [SIGNATURE, self.records.len() as u64];
+        // A router that is stopped meanwhile leaves nothing.
+        self.header.iter().for_each(|word| word.store(0, Release));
+        self.records.iter().for_each(|record| record[STATE].store(0, Release));
+        self.header.iter().zip(header).rev().for_each(|(word, value)| word.store(value, Release));
+    }
+
+    /// Writes a flow to a free slot.
+    pub fn write(&self, slot: u32, tuples: [Packed; 2], state: State, tag: u64, used: u64, sides: &[Side; 2]) {
+        let record = &self.records[slot as usize];
+        for (at, Packed(words)) in TUPLES.into_iter().zip(tuples) {
+            store_all(record, at, words);
+        }
+        record[TAG].store(tag, Relaxed);
+        record[SEAL].store(seal(record), Relaxed);
+        record[USED].store(used, Relaxed);
+        self.set_sides(slot, sides);
+        store_all(record, PACKETS, [0; 4]);
+        self.set_state(slot, state);
+    }
+
+    /// Frees a slot.
+    pub fn clear(&self, slot: u32) {
+        self.records[slot as usize][STATE].store(0, Release);
+    }
+
+    /// Returns the state of the flow in a slot, if there is one.
+    #[inline]
+    pub fn state(&self, slot: u32) -> Option<State> {
+        let word = self.records.get(slot as usize)?[STATE].load(Relaxed);
+        State::from_number(word as u8).filter(|_| word & !0xff == PRESENT)
+    }
+
+    /// Returns whether nothing is in a slot, not even what was written by mistake.
+    pub fn is_free(&self, slot: u32) -> bool {
+        self.records[slot as usize][STATE].load(Relaxed) == 0
+    }
+
+    /// Returns the protocol of the flow in a slot.
+    #[inline]
+    pub fn protocol(&self, slot: u32) -> u8 {
+        self.records[slot as usize][TUPLES[0]].load(Relaxed) as u8
+    }
+
+    /// Changes a flow's state.
+    pub fn set_state(&self, slot: u32, state: State) {
+        self.records[slot as usize][STATE].store(PRESENT | state as u64, Release);
+    }
+
+    /// Returns whether this is the tuple of a flow's packets of a direction.
+    #[inline]
+    pub fn has(&self, slot: u32, direction: Direction, tuple: &Packed) -> bool {
+        self.packed(slot, direction) == *tuple
+    }
+
+    /// Returns the tuple of a flow's packets of a direction.
+    #[inline]
+    pub fn packed(&self, slot: u32, direction: Direction) -> Packed {
+        Packed(load_all(&self.records[slot as usize], TUPLES[direction as usize]))
+    }
+
+    /// Returns when a flow was used.
+    pub fn used(&self, slot: u32) -> u64 {
+        self.records[slot as usize][USED].load(Relaxed)
+    }
+
+    /// Records that a flow was used at `now`.
+    pub fn set_used(&self, slot: u32, now: u64) {
+        self.records[slot as usize][USED].store(now, Relaxed);
+    }
+
+    /// Returns how far both ends are, of TCP.
+    pub fn sides(&self, slot: u32) -> Option<[Side; 2]> {
+        let record = self.records.get(slot as usize)?;
+        let [original, reply] = SIDES.map(|at| Side::from_words(load_all(record, at)));
+        Some([original?, reply?])
+    }
+
+    /// Records how far both ends are.
+    pub fn set_sides(&self, slot: u32, sides: &[Side; 2]) {
+        for (at, side) in SIDES.into_iter().zip(sides) {
+            store_all(&self.records[slot as usize], at, side.words());
+        }
+    }
+
+    /// Counts a packet of so many bytes.
+    #[inline]
+    pub fn count(&self, slot: u32, direction: Direction, bytes: usize) {
+        let record = &self.records[slot as usize];
+        for (at, more) in [(PACKETS, 1), (BYTES, bytes as u64)] {
+            let word = &record[at + direction as usize];
+            word.store(word.load(Relaxed).wrapping_add(more), Relaxed);
+        }
+    }
+
+    /// Returns the flow in a slot, if there is one, and all of it can be: it is sealed, its state
+    /// is one of its protocol, and it was not used after `now`.
+    pub fn checked(&self, slot: u32, now: u64) -> Option<Flow> {
+        let flow = self.flow(slot)?;
+        let record = self.records.get(slot as usize)?;
+        let is_whole = record[SEAL].load(Relaxed) == seal(record)
+            && flow.used <= now
+            && flow.state.is_of(flow.original.protocol)
+            && flow.original.protocol == flow.reply.protocol
+            && flow.original != flow.reply
+            && self.sides(slot).is_some();
+        is_whole.then_some(flow)
+    }
+
+    /// Returns the flow in a slot, if there is one.
+    pub fn flow(&self, slot: u32) -> Option<Flow> {
+        let state = self.state(slot)?;
+        let record = self.records.get(slot as usize)?;
+        let [original, reply] = Direction::BOTH.map(|direction| self.packed(slot, direction).tuple());
+        Some(Flow {
+            original: original?,
+            reply: reply?,
+            state,
+            tag: record[TAG].load(Relaxed),
+            used: self.used(slot),
+            packets: load_all(record, PACKETS),
+            bytes: load_all(record, BYTES),
+        })
+    }
+}
+
+fn store_all<const N: usize>(record: &[AtomicU64; RECORD], at: usize, words: [u64; N]) {
+    record[at..at + N].iter().zip(words).for_each(|(word, value)| word.store(value, Relaxed));
+}
+
+#[inline(always)]
+fn load_all<const N: usize>(record: &[AtomicU64; RECORD], at: usize) -> [u64; N] {
+    core::array::from_fn(|index| record[at + index].load(Relaxed))
+}
+
+/// Returns the seal of what never changes of a flow.
+fn seal(record: &[AtomicU64; RECORD]) -> u64 {
+    SEAL_KEY.hash(&load_all::<{ SEAL - 1 }>(record, 1))
+}

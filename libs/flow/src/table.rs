@@ -1,0 +1,425 @@
+//! The table of flows: bounded, found in constant time, fair to sources when it is full.
+//!
+//! Everything takes a time that does not depend on how many flows there are. A hash with a key
+//! finds a flow by the tuple of either direction. Flows that are believed for the same time are in
+//! one list, the one that was used longest ago first, so those that have expired stand in front.
+//! So that not each packet moves its flow in that list, a flow counts as used then until a
+//! sixteenth of its time has passed.
+//!
+//! # Who pays
+//!
+//! A source can have `most_per_source` flows. With one more, it loses the one that it used longest
+//! ago, of those that are tentative if there are any. So one source cannot fill the table. If the
+//! table is full nevertheless, the source with the most tentative flows loses one, as long as an
+//! eighth of the table is tentative; with less, new connections of everybody would drop each other
+//! before they are answered, so the source with the most lasting ones pays.
+
+use crate::flow::{CLASSES, Direction, Flow, State, Timeouts, class};
+use crate::hash::Key;
+use crate::index::{Index, Lists, MOST};
+use crate::packet::Packet;
+use crate::record::{Packed, Records};
+use crate::sources::{Kind, Sources};
+use crate::tcp::{self, Meaning};
+use crate::transport::{Transport, flags};
+use crate::tuple::Tuple;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::sync::atomic::AtomicU64;
+
+/// The list of slots without a flow, behind those of the classes.
+const FREE: usize = CLASSES;
+
+/// A flow is late in its list by this part of its time at most.
+const SLACK: u64 = 16;
+
+/// Flows that have expired, of which each new one removes as many at most.
+const SWEEP: usize = 2;
+
+/// The part of the table that tentative flows may keep from lasting ones.
+const TENTATIVE_PART: u32 = 8;
+
+/// How a table is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Random bits, other ones in each life.
+    pub key: Key,
+    /// For how long flows are believed.
+    pub timeouts: Timeouts,
+    /// Flows that one source can begin, at least 1: an address of IPv4, a net of 64 bits of IPv6.
+    pub most_per_source: u32,
+}
+
+/// Names a flow, until it is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Id(u32);
+
+/// Why a packet starts no flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is in the middle of a connection, or answers what nobody asked: a TCP segment other than
+    /// a first SYN, an echo reply, an ICMP error, a later fragment.
+    NotAStart,
+    /// Its sender and receiver are the same (the attack called *land*).
+    Loop,
+    /// A flow that is there has one of its tuples.
+    Taken,
+    /// The table has room for no flow at all.
+    NoRoom,
+}
+
+/// What becomes of a packet of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracked {
+    /// It belongs to the flow.
+    Belongs,
+    /// It does not: the ends of the connection cannot have sent it.
+    Outside,
+    /// It begins another flow. The old one is removed.
+    Reopens,
+}
+
+/// Why a flow was removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// It was not used for too long.
+    Expired,
+    /// Its source had more than its share, or the most of all.
+    MadeWay,
+    /// Another one has begun in its place.
+    Reopened,
+    /// Whoever has the table removed it.
+    Removed,
+}
+
+/// How many flows of a previous life there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Adopted {
+    /// Flows that go on.
+    pub kept: usize,
+    /// What was there and is not believed, or has expired.
+    pub refused: usize,
+}
+
+/// Flows by their tuples.
+#[derive(Debug)]
+pub struct Table<'a> {
+    records: Records<'a>,
+    key: Key,
+    /// Twice the slot, and 1 for the reply direction.
+    index: Index,
+    ages: Lists,
+    sources: Sources,
+    timeouts: [u64; CLASSES],
+    most_per_source: u32,
+}
+
+impl<'a> Table<'a> {
+    /// An empty table in `memory`, of as many flows as there is room for
+    /// ([`crate::memory_words`]). All else that it needs is allocated here and never again.
+    pub fn new(settings: &Settings, memory: &'a [AtomicU64]) -> Self {
+        let table = Self::bare(settings, memory);
+        table.records.clear_all();
+        table.with_free_slots()
+    }
+
+    /// The table that a previous life left in `memory`, as far as it can be believed: each flow is
+    /// checked by itself, and kept if `believe` says so of it. `now` is in milliseconds of a clock
+    /// that the previous life had, too.
+    pub fn adopt(
+        settings: &Settings,
+        memory: &'a [AtomicU64],
+        now: u64,
+        mut believe: impl FnMut(&Flow) -> bool,
+    ) -> (Self, Adopted) {
+        let mut table = Self::bare(settings, memory);
+        let mut adopted = Adopted::default();
+        if !table.records.is_left() {
+            table.records.clear_all();
+            return (table.with_free_slots(), adopted);
+        }
+        let mut order: Vec<(u64, u32)> = Vec::with_capacity(table.capacity());
+        order.extend((0..table.capacity() as u32).map(|slot| (table.records.used(slot), slot)));
+        order.sort_unstable();
+        for (_, slot) in order {
+            let flow = table.records.checked(slot, now);
+            if flow.is_some_and(|flow| table.can_enter(&flow, now) && believe(&flow)) {
+                table.enter(slot);
+                adopted.kept += 1;
+            } else {
+                // Anything but zero was a flow, or should have been.
+                adopted.refused += usize::from(!table.records.is_free(slot));
+                table.records.clear(slot);
+            }
+        }
+        (table.with_free_slots(), adopted)
+    }
+
+    fn bare(settings: &Settings, memory: &'a [AtomicU64]) -> Self {
+        let records = Records::new(memory, MOST / 2);
+        let slots = records.capacity();
+        Self {
+            records,
+            key: settings.key,
+            index: Index::new(2 * slots),
+            ages: Lists::new(CLASSES + 1, slots),
+            sources: Sources::new(settings.key, slots),
+            timeouts: settings.timeouts.by_class(),
+            most_per_source: settings.most_per_source.max(1),
+        }
+    }
+
+    fn with_free_slots(mut self) -> Self {
+        for slot in 0..self.capacity() as u32 {
+            if self.records.state(slot).is_none() {
+                self.ages.push(FREE, slot);
+            }
+        }
+        self
+    }
+
+    /// Returns how many flows there is room for.
+    pub fn capacity(&self) -> usize {
+        self.records.capacity()
+    }
+
+    /// Returns how many flows there are, those included that have expired and were not removed yet.
+    pub fn count(&self) -> usize {
+        (self.sources.total(Kind::Tentative) + self.sources.total(Kind::Lasting)) as usize
+    }
+
+    /// Returns how many flows `source` has begun, together with those that share its net of IPv6.
+    pub fn count_of(&self, source: IpAddr) -> usize {
+        self.sources.count(source) as usize
+    }
+
+    /// Returns a flow.
+    pub fn flow(&self, id: Id) -> Option<Flow> {
+        self.records.flow(id.0)
+    }
+
+    /// Returns all flows, in no order.
+    pub fn flows(&self) -> impl Iterator<Item = (Id, Flow)> {
+        (0..self.capacity() as u32).filter_map(|slot| Some((Id(slot), self.records.flow(slot)?)))
+    }
+
+    /// Returns the flow whose packets of one direction have `tuple`, and that direction.
+    #[inline]
+    pub fn find(&self, tuple: &Tuple, now: u64) -> Option<(Id, Direction)> {
+        let (slot, direction) = self.find_packed(&Packed::new(tuple))?;
+        (!self.has_expired(slot, now)).then_some((Id(slot), direction))
+    }
+
+    #[inline]
+    fn find_packed(&self, tuple: &Packed) -> Option<(u32, Direction)> {
+        self.index.candidates(tuple.hash(&self.key)).find_map(|entry| {
+            let (slot, direction) = (entry / 2, Direction::BOTH[entry as usize % 2]);
+            self.records.has(slot, direction, tuple).then_some((slot, direction))
+        })
+    }
+
+    /// Begins a flow with `packet`, whose packets come in with the tuple `original`, and answers
+    /// with `reply`: those differ from each other's reverse if the flow is translated. Flows that
+    /// make way for it, or have expired, are told to `gone`. The packet is not counted.
+    ///
+    /// # Errors
+    ///
+    /// Why there can be no such flow.
+    pub fn insert(
+        &mut self,
+        [original, reply]: [&Tuple; 2],
+        packet: &Packet,
+        tag: u64,
+        now: u64,
+        mut gone: impl FnMut(&Flow, Cause),
+    ) -> Result<Id, Refusal> {
+        let (state, sides) = match packet.transport {
+            Transport::Tcp(segment) if segment.has(flags::SYN) && !segment.has(flags::ACK) => {
+                (State::SynSent, tcp::open(&segment))
+            }
+            Transport::Udp { .. } | Transport::Echo { is_request: true, .. } | Transport::Other => {
+                (State::OneWay, Default::default())
+            }
+            _ => return Err(Refusal::NotAStart),
+        };
+        if original == reply {
+            return Err(Refusal::Loop);
+        }
+        let tuples = [Packed::new(original), Packed::new(reply)];
+        if !state.is_of(original.protocol) || original.protocol != reply.protocol {
+            return Err(Refusal::NotAStart);
+        }
+        self.expire(now, SWEEP, &mut gone);
+        for tuple in &tuples {
+            match self.find_packed(tuple) {
+                Some((slot, _)) if self.has_expired(slot, now) => self.leave(slot, Cause::Expired, &mut gone),
+                Some(_) => return Err(Refusal::Taken),
+                None => {}
+            }
+        }
+        if self.sources.count(original.source) >= self.most_per_source {
+            if let Some(slot) = self.sources.oldest_of(original.source) {
+                self.leave(slot, Cause::MadeWay, &mut gone);
+            }
+        } else if self.ages.first(FREE).is_none() {
+            let slot = self.payer().ok_or(Refusal::NoRoom)?;
+            self.leave(slot, Cause::MadeWay, &mut gone);
+        }
+        let slot = self.ages.first(FREE).ok_or(Refusal::NoRoom)?;
+        self.ages.remove(FREE, slot);
+        self.records.write(slot, tuples, state, tag, now, &sides);
+        self.enter(slot);
+        Ok(Id(slot))
+    }
+
+    /// Returns the flow that makes way in a full table.
+    fn payer(&self) -> Option<u32> {
+        let share = self.capacity() as u32 / TENTATIVE_PART;
+        let (first, second) = if self.sources.total(Kind::Tentative) > share {
+            (Kind::Tentative, Kind::Lasting)
+        } else {
+            (Kind::Lasting, Kind::Tentative)
+        };
+        self.sources.oldest_of_heaviest(first).or_else(|| self.sources.oldest_of_heaviest(second))
+    }
+
+    /// Follows a packet of a flow, the first one included, at `now` in milliseconds. A flow that it
+    /// ends is told to `gone`. An ICMP error about a flow is no packet of it (RFC 5508 REQ-6).
+    pub fn track(
+        &mut self,
+        id: Id,
+        direction: Direction,
+        packet: &Packet,
+        now: u64,
+        gone: impl FnMut(&Flow, Cause),
+    ) -> Tracked {
+        let Id(slot) = id;
+        let Some(state) = self.records.state(slot) else {
+            return Tracked::Outside;
+        };
+        let next = match (packet.transport, direction) {
+            (Transport::Tcp(segment), _) => {
+                let Some(mut sides) = self.records.sides(slot) else {
+                    return Tracked::Outside;
+                };
+                match tcp::follow(&mut sides, state, direction, &segment) {
+                    Meaning::Belongs(next) => {
+                        self.records.set_sides(slot, &sides);
+                        next
+                    }
+                    Meaning::Outside => return Tracked::Outside,
+                    Meaning::Reopens => {
+                        self.leave(slot, Cause::Reopened, gone);
+                        return Tracked::Reopens;
+                    }
+                }
+            }
+            // A later fragment, which may be of any protocol, tells nothing about the state.
+            (_, Direction::Reply) if state == State::OneWay => State::BothWays,
+            _ => state,
+        };
+        self.records.count(slot, direction, packet.length);
+        self.refresh(slot, state, next, now);
+        Tracked::Belongs
+    }
+
+    /// Moves a flow that is used at `now` to where it belongs.
+    fn refresh(&mut self, slot: u32, state: State, next: State, now: u64) {
+        let class = self.class(slot, state);
+        if next != state {
+            self.records.set_used(slot, now);
+            self.records.set_state(slot, next);
+            self.ages.remove(class, slot);
+            self.ages.push(self.class(slot, next), slot);
+            if next.kind() != state.kind() {
+                self.sources.change(slot, state.kind(), next.kind());
+            } else {
+                self.sources.touch(slot, state.kind());
+            }
+        } else if now.saturating_sub(self.records.used(slot)) > self.timeouts[class] / SLACK {
+            self.records.set_used(slot, now);
+            self.ages.remove(class, slot);
+            self.ages.push(class, slot);
+            self.sources.touch(slot, state.kind());
+        }
+    }
+
+    /// Removes flows that have expired, `most` at most, and returns how many.
+    pub fn expire(&mut self, now: u64, most: usize, mut gone: impl FnMut(&Flow, Cause)) -> usize {
+        let mut count = 0;
+        for class in 0..CLASSES {
+            while count < most
+                && let Some(slot) = self.ages.first(class)
+                && self.has_expired(slot, now)
+            {
+                self.leave(slot, Cause::Expired, &mut gone);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Returns when the next flow expires, in milliseconds.
+    pub fn next_expiry(&self) -> Option<u64> {
+        (0..CLASSES).filter_map(|class| self.ages.first(class)).map(|slot| self.expiry(slot)).min()
+    }
+
+    /// Removes a flow.
+    pub fn remove(&mut self, id: Id, gone: impl FnMut(&Flow, Cause)) {
+        if self.records.state(id.0).is_some() {
+            self.leave(id.0, Cause::Removed, gone);
+        }
+    }
+
+    fn class(&self, slot: u32, state: State) -> usize {
+        class(state, self.records.protocol(slot))
+    }
+
+    fn expiry(&self, slot: u32) -> u64 {
+        let Some(state) = self.records.state(slot) else {
+            return 0;
+        };
+        let timeout = self.timeouts[self.class(slot, state)];
+        self.records.used(slot).saturating_add(timeout).saturating_add(timeout / SLACK)
+    }
+
+    fn has_expired(&self, slot: u32, now: u64) -> bool {
+        self.expiry(slot) <= now
+    }
+
+    /// Returns whether a flow that a previous life left can be one of this table.
+    fn can_enter(&self, flow: &Flow, now: u64) -> bool {
+        let timeout = self.timeouts[class(flow.state, flow.original.protocol)];
+        flow.used.saturating_add(timeout).saturating_add(timeout / SLACK) > now
+            && self.sources.count(flow.original.source) < self.most_per_source
+            && [flow.original, flow.reply].iter().all(|tuple| self.find_packed(&Packed::new(tuple)).is_none())
+    }
+
+    /// Makes a flow that is in its slot one that is found.
+    fn enter(&mut self, slot: u32) {
+        let Some(flow) = self.records.flow(slot) else {
+            return;
+        };
+        for direction in Direction::BOTH {
+            let hash = self.records.packed(slot, direction).hash(&self.key);
+            self.index.insert(2 * slot + direction as u32, hash);
+        }
+        self.ages.push(class(flow.state, flow.original.protocol), slot);
+        self.sources.add(slot, flow.original.source, flow.state.kind());
+    }
+
+    /// Removes a flow.
+    fn leave(&mut self, slot: u32, cause: Cause, mut gone: impl FnMut(&Flow, Cause)) {
+        let Some(flow) = self.records.flow(slot) else {
+            return;
+        };
+        self.records.clear(slot);
+        for direction in Direction::BOTH {
+            self.index.remove(2 * slot + direction as u32);
+        }
+        self.ages.remove(class(flow.state, flow.original.protocol), slot);
+        self.sources.remove(slot, flow.state.kind());
+        self.ages.push(FREE, slot);
+        gone(&flow, cause);
+    }
+}

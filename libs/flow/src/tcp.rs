@@ -1,0 +1,227 @@
+//! How far both ends of a TCP connection are, as a router between them sees it.
+//!
+//! The bounds are those of Guido van Rooij, *Real Stateful TCP Packet Filtering in IP Filter*
+//! (2001): of each side, how far it has sent, how far its peer's windows let it send, and the
+//! largest window that it has offered. A segment outside of them is of no use to the receiver, and
+//! all that somebody can send who does not see the connection. What is in doubt is let through:
+//! the ends decide themselves, and a router that is stricter than they are breaks connections.
+//!
+//! A connection is only ended by what its ends take as its end, too: a RST at exactly the sequence
+//! number that is next (RFC 5961 §3.2), or FINs that both have acknowledged.
+
+use crate::flow::{Direction, State};
+use crate::transport::{Segment, flags};
+
+/// How far behind what was sent an acknowledgement may be at least, whatever the window. The paper
+/// takes the largest window without scaling, and two segments.
+const SMALLEST_LAG: u32 = 66_000;
+
+/// One end of a connection. All numbers are modulo 2³².
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Side {
+    /// The sequence number behind the last that it has sent.
+    end: u32,
+    /// The sequence number behind the last that its peer's windows let it send.
+    reach: u32,
+    /// The highest number that it has acknowledged.
+    acked: u32,
+    /// The largest window that it has offered, scaled.
+    window: u32,
+    /// Shift of its windows.
+    scale: u8,
+    /// Whether it has sent a SYN.
+    is_seen: bool,
+    /// Whether its SYN offered to scale windows.
+    offers_scale: bool,
+    /// Whether it has acknowledged something.
+    has_acked: bool,
+    /// Whether it has sent a FIN, whose number is the one before `end`.
+    has_ended: bool,
+    /// Whether its peer has acknowledged that.
+    is_done: bool,
+}
+
+/// What a segment means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// It belongs to the connection, which is in this state now.
+    Belongs(State),
+    /// It is outside of what the ends can have sent.
+    Outside,
+    /// It begins another connection between the same ports, after the end of this one.
+    Reopens,
+}
+
+/// Returns how far `later` is behind `earlier`, less than 0 if it is before.
+fn distance(later: u32, earlier: u32) -> i32 {
+    later.wrapping_sub(earlier).cast_signed()
+}
+
+impl Side {
+    /// The side that has sent this SYN.
+    fn opened(segment: &Segment) -> Self {
+        let end = segment.sequence.wrapping_add(segment.advance());
+        Self {
+            end,
+            reach: end,
+            window: u32::from(segment.window).max(1),
+            scale: segment.scale.unwrap_or(0),
+            offers_scale: segment.scale.is_some(),
+            is_seen: true,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the side as three words.
+    pub fn words(&self) -> [u64; 3] {
+        let Self { end, reach, acked, window, scale, .. } = *self;
+        let bits = [self.is_seen, self.offers_scale, self.has_acked, self.has_ended, self.is_done];
+        let bits = bits.iter().rev().fold(0, |word, bit| word << 1 | u64::from(*bit));
+        [
+            u64::from(end) | u64::from(reach) << 32,
+            u64::from(acked) | u64::from(window) << 32,
+            bits << 8 | u64::from(scale),
+        ]
+    }
+
+    /// Returns the side of three words; `None` if they are none of a side.
+    pub fn from_words([first, second, third]: [u64; 3]) -> Option<Self> {
+        let bit = |number: u32| third >> (8 + number) & 1 != 0;
+        let scale = third as u8;
+        let side = Self {
+            end: first as u32,
+            reach: (first >> 32) as u32,
+            acked: second as u32,
+            window: (second >> 32) as u32,
+            scale,
+            is_seen: bit(0),
+            offers_scale: bit(1),
+            has_acked: bit(2),
+            has_ended: bit(3),
+            is_done: bit(4),
+        };
+        (scale <= 14 && third >> 13 == 0).then_some(side)
+    }
+}
+
+/// Returns the sides of a connection that begins with this SYN.
+pub fn open(segment: &Segment) -> [Side; 2] {
+    [Side::opened(segment), Side::default()]
+}
+
+/// Follows a segment from one end of a connection in `state` to the other.
+pub fn follow(sides: &mut [Side; 2], state: State, from: Direction, segment: &Segment) -> Meaning {
+    let [original, reply] = sides;
+    let (own, peer) = match from {
+        Direction::Original => (original, reply),
+        Direction::Reply => (reply, original),
+    };
+    let is_opening = matches!(state, State::SynSent | State::SynReceived);
+    match (segment.has(flags::SYN), segment.has(flags::ACK)) {
+        (true, false) if state == State::Closed && reopens(own, peer, segment) => Meaning::Reopens,
+        (true, false) if state == State::SynSent => follow_syn(own, peer, from, segment),
+        // A host that has forgotten the connection asks for one. The other end answers by an
+        // acknowledgement, which has the first one reset the connection (RFC 5961 §4.2).
+        (true, false) => Meaning::Belongs(state),
+        (true, true) if is_opening => follow_syn_ack(own, peer, segment),
+        _ if segment.has(flags::RST) => follow_reset(own, peer, state, segment),
+        _ => follow_acknowledgement(own, peer, state, segment),
+    }
+}
+
+/// Returns whether a SYN begins another connection, after one that has ended. If that ended in
+/// order, a SYN that is not behind it was sent before it (RFC 9293 §3.6.1).
+fn reopens(own: &Side, peer: &Side, segment: &Segment) -> bool {
+    !(own.is_done && peer.is_done) || distance(segment.sequence, own.end) > 0
+}
+
+/// Another SYN while there is no answer to the first: sent again, begun anew, or sent by both.
+fn follow_syn(own: &mut Side, peer: &Side, from: Direction, segment: &Segment) -> Meaning {
+    *own = Side::opened(segment);
+    match from {
+        Direction::Original if !peer.is_seen => Meaning::Belongs(State::SynSent),
+        _ => Meaning::Belongs(State::SynReceived),
+    }
+}
+
+fn follow_syn_ack(own: &mut Side, peer: &mut Side, segment: &Segment) -> Meaning {
+    let lag = distance(peer.end, segment.acknowledgement);
+    // Data in the SYN may be acknowledged or not (RFC 7413 §2), the SYN itself must be.
+    if !peer.is_seen || lag < 0 || lag >= SMALLEST_LAG.cast_signed() {
+        return Meaning::Outside;
+    }
+    *own = Side { acked: segment.acknowledgement, has_acked: true, ..Side::opened(segment) };
+    // RFC 7323 §2.2: windows are scaled if both offer it. The window of a SYN itself is not.
+    if !(own.offers_scale && peer.offers_scale) {
+        (own.scale, peer.scale) = (0, 0);
+    }
+    peer.reach = segment.acknowledgement.wrapping_add(own.window);
+    Meaning::Belongs(opened_or(State::SynReceived, own, peer))
+}
+
+/// Returns [`State::Established`] after both sides have acknowledged each other's SYN.
+fn opened_or(state: State, own: &Side, peer: &Side) -> State {
+    if own.has_acked && peer.has_acked { State::Established } else { state }
+}
+
+fn follow_reset(own: &Side, peer: &Side, state: State, segment: &Segment) -> Meaning {
+    let is_exact = if own.is_seen {
+        // What the peer has acknowledged last may be less than what it has received.
+        segment.sequence == own.end || peer.has_acked && segment.sequence == peer.acked
+    } else {
+        // A refusal of the connection (RFC 9293 §3.10.7.3).
+        segment.has(flags::ACK) && segment.acknowledgement == peer.end
+    };
+    let is_near = own.is_seen
+        && distance(segment.sequence, own.reach) <= 0
+        && distance(segment.sequence, own.end.wrapping_sub(peer.window)) >= 0;
+    match (is_exact, is_near) {
+        (true, _) => Meaning::Belongs(State::Closed),
+        // The peer answers by an acknowledgement, which makes the sender name the exact number.
+        (_, true) => Meaning::Belongs(state),
+        _ => Meaning::Outside,
+    }
+}
+
+fn follow_acknowledgement(own: &mut Side, peer: &mut Side, state: State, segment: &Segment) -> Meaning {
+    let scale = if segment.has(flags::SYN) { 0 } else { own.scale };
+    let window = u32::from(segment.window) << scale;
+    let Segment { sequence, acknowledgement, .. } = *segment;
+    let end = sequence.wrapping_add(segment.advance());
+    let lag = distance(peer.end, acknowledgement);
+    let belongs = own.is_seen
+        && peer.is_seen
+        // A probe of a window that is closed is one byte beyond it.
+        && distance(end, own.reach) <= 1
+        // What is sent again was within a window once.
+        && distance(end, own.end.wrapping_sub(peer.window).wrapping_sub(1)) >= 0
+        // Nobody acknowledges what was not sent, nor what was received long ago.
+        && lag >= 0
+        && lag <= SMALLEST_LAG.max(own.window).saturating_mul(2).cast_signed();
+    if !belongs {
+        return Meaning::Outside;
+    }
+    own.window = own.window.max(window);
+    if distance(end, own.end) > 0 {
+        own.end = end;
+    }
+    if !own.has_acked || distance(acknowledgement, own.acked) > 0 {
+        (own.acked, own.has_acked) = (acknowledgement, true);
+    }
+    let reach = acknowledgement.wrapping_add(window);
+    if distance(reach, peer.reach) > 0 {
+        peer.reach = reach;
+    }
+    own.has_ended |= segment.has(flags::FIN) && end == own.end;
+    peer.is_done |= peer.has_ended && acknowledgement == peer.end;
+    let state = match state {
+        State::SynSent | State::SynReceived => opened_or(state, own, peer),
+        state => state,
+    };
+    Meaning::Belongs(match state {
+        State::Closed => State::Closed,
+        _ if own.is_done && peer.is_done => State::Closed,
+        _ if own.has_ended || peer.has_ended => State::Closing,
+        state => state,
+    })
+}
