@@ -2,6 +2,7 @@
 
 use crate::sources::Kind;
 use crate::tuple::{ICMP, ICMP6, TCP, Tuple};
+use core::net::IpAddr;
 
 /// Direction of a packet of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,4 +151,31 @@ pub struct Flow {
     pub packets: [u64; 2],
     /// Bytes of those packets.
     pub bytes: [u64; 2],
+}
+
+impl Flow {
+    /// Returns the tuple with which packets of a direction come in.
+    pub fn tuple(&self, direction: Direction) -> Tuple {
+        match direction {
+            Direction::Original => self.original,
+            Direction::Reply => self.reply,
+        }
+    }
+
+    /// Returns the tuple with which packets of a direction leave.
+    pub fn onward(&self, direction: Direction) -> Tuple {
+        self.tuple(direction.reversed()).reversed()
+    }
+
+    /// Returns what becomes of an ICMP error of `from` that travels in `direction`, about a packet
+    /// of the other one: the tuple of the packet that it quotes, its source and its destination,
+    /// for [`crate::rewrite::translate_error`].
+    ///
+    /// If the flow's end on the error's side is seen elsewhere by the other end, the error comes
+    /// from there: its own source may be one that nobody outside can know (RFC 5508 REQ-5 c).
+    pub fn error_onward(&self, direction: Direction, from: IpAddr) -> (Tuple, IpAddr, IpAddr) {
+        let (quoted, onward) = (self.tuple(direction.reversed()), self.onward(direction));
+        let source = if onward.source == self.tuple(direction).source { from } else { onward.source };
+        (quoted, source, onward.destination)
+    }
 }

@@ -10,6 +10,7 @@
 //!   and that each source has its share of, and for as long as the standards ask. A flow of TCP is
 //!   followed by its windows. Flows are in memory that outlives the router, whose next life
 //!   believes what it has checked.
+//! * [`Nat`] gives flows of IPv4 their outer addresses and ports.
 //!
 //! Whatever a peer sends is no panic and no unbounded work.
 //!
@@ -35,6 +36,7 @@ mod hash;
 mod header;
 mod index;
 mod limit;
+mod nat;
 mod packet;
 mod record;
 pub mod rewrite;
@@ -49,6 +51,7 @@ pub use flow::{Direction, Flow, State, Timeouts};
 pub use hash::Key;
 pub use header::Fragment;
 pub use limit::{Limits, Rate};
+pub use nat::{Forward, Inward, Mistake, Nat, Pool};
 pub use packet::{Malformed, Packet};
 pub use record::memory_words;
 pub use table::{Adopted, Cause, Id, Refusal, Settings, Table, Tracked};

@@ -21,7 +21,7 @@ use crate::packet::Packet;
 use crate::record::{Packed, Records};
 use crate::sources::{Kind, Sources};
 use crate::tcp::{self, Meaning};
-use crate::transport::{Transport, flags};
+use crate::transport::{Quoted, Transport, flags};
 use crate::tuple::Tuple;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -208,6 +208,18 @@ impl<'a> Table<'a> {
     pub fn find(&self, tuple: &Tuple, now: u64) -> Option<(Id, Direction)> {
         let (slot, direction) = self.find_packed(&Packed::new(tuple))?;
         (!self.has_expired(slot, now)).then_some((Id(slot), direction))
+    }
+
+    /// Returns the flow that an ICMP error is about, and the direction in which the error travels:
+    /// that of the answers to what it quotes. An error about a TCP segment that cannot have been
+    /// sent is about none (RFC 5927 §4.1): who guesses ports is not told numbers.
+    pub fn find_quoted(&self, quoted: &Quoted, now: u64) -> Option<(Id, Direction)> {
+        let (id, direction) = self.find(&quoted.tuple.reversed(), now)?;
+        let is_sent = match quoted.sequence {
+            None => true,
+            Some(sequence) => tcp::has_sent(&self.records.sides(id.0)?, direction.reversed(), sequence),
+        };
+        is_sent.then_some((id, direction))
     }
 
     #[inline]

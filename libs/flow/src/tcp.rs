@@ -109,6 +109,13 @@ pub fn open(segment: &Segment) -> [Side; 2] {
     [Side::opened(segment), Side::default()]
 }
 
+/// Returns whether an end may have sent a segment with this number lately.
+pub fn has_sent(sides: &[Side; 2], from: Direction, sequence: u32) -> bool {
+    let own = &sides[from as usize];
+    let lag = distance(own.end, sequence);
+    own.is_seen && lag >= 0 && lag <= SMALLEST_LAG.max(sides[from.reversed() as usize].window).cast_signed()
+}
+
 /// Follows a segment from one end of a connection in `state` to the other.
 pub fn follow(sides: &mut [Side; 2], state: State, from: Direction, segment: &Segment) -> Meaning {
     let [original, reply] = sides;

@@ -138,3 +138,20 @@ proptest! {
         prop_assert_eq!(adopt(&memory, 3000).1, Adopted { kept, refused: 0 });
     }
 }
+
+#[test]
+fn no_bit_of_what_never_changes_can_be_another() {
+    let memory = memory(2);
+    let mut table = Table::new(&SETTINGS, &memory);
+    begin(&mut table, &make::udp(&from(1, 1), b""), 0).unwrap();
+    let whole: Vec<u64> = memory.iter().map(|word| word.load(Relaxed)).collect();
+    let first = (2..memory.len()).step_by(24).find(|word| whole[*word] != 0).unwrap();
+    for (word, bit) in (0..13).flat_map(|word| (0..64).map(move |bit| (word, bit))) {
+        // The lowest bits of the first word are the state, which changes.
+        if word > 0 || bit >= 8 {
+            memory.iter().zip(&whole).for_each(|(word, value)| word.store(*value, Relaxed));
+            memory[first + word].store(whole[first + word] ^ 1 << bit, Relaxed);
+            assert_eq!(adopt(&memory, 0).1, Adopted { kept: 0, refused: 1 }, "word {word}, bit {bit}");
+        }
+    }
+}

@@ -110,6 +110,19 @@ fn what_was_not_sent_is_not_acknowledged() {
     ]);
 }
 
+/// RFC 9293 §3.8.6.1: whoever meets a closed window sends one byte beyond it now and then.
+#[test]
+fn a_closed_window_can_be_probed() {
+    for (data, verdict) in [(1, Tracked::Belongs), (2, Tracked::Outside)] {
+        let memory = memory(4);
+        let mut table = Table::new(&SETTINGS, &memory);
+        begin(&mut table, &syn(&ends()), 0).unwrap();
+        assert!(connect(&mut table, &ends(), 0));
+        let probe = Segment { flags: ACK, sequence: 1101, acknowledgement: 501, window: 9, data, ..Segment::default() };
+        assert_eq!(pass(&mut table, &make::tcp(&ends(), &probe), 0), Some(verdict));
+    }
+}
+
 /// RFC 5961 §4: the end answers a SYN by an acknowledgement, whose reset names the right number.
 #[test]
 fn who_has_forgotten_a_connection_can_begin_anew() {

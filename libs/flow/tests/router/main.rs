@@ -7,3 +7,4 @@ mod make;
 mod packets;
 mod rewriting;
 mod tables;
+mod translation;
