@@ -9,7 +9,8 @@
 //!
 //! [`neighbour`] finds the station that has an address, by ARP and neighbour discovery, and keeps
 //! other stations from having one's own. [`path`] remembers how large packets to a destination may
-//! be, and [`reassembly`] puts fragments together.
+//! be, and [`reassembly`] puts fragments together. [`icmp`] answers echo requests, and
+//! sends and reads errors.
 //!
 //! Packets are those of Ethernet without its header: whoever owns the link puts it in front.
 
@@ -22,6 +23,7 @@ extern crate std;
 mod bytes;
 mod checksum;
 pub mod extension;
+pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
 mod key;
