@@ -18,6 +18,7 @@ mod needs;
 pub mod problem;
 pub mod reader;
 mod sha256;
+mod switch_ports;
 mod syntax;
 pub mod units;
 mod value;

@@ -2,7 +2,7 @@
 
 use crate::problem::{Located, Problem};
 use crate::reader::{Entry, Problems};
-use crate::{cache_control, ipv4, sha256};
+use crate::{cache_control, ipv4, sha256, switch_ports};
 
 /// Type of a configuration field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,6 +41,8 @@ pub enum ConfigType {
     StringList,
     /// Directives for caches, by patterns of their paths.
     CacheControl,
+    /// Options of a switch's ports, by their names.
+    SwitchPorts,
 }
 
 impl ConfigType {
@@ -68,6 +70,7 @@ impl ConfigType {
         ("folder", ConfigType::Folder),
         ("list-of-string", ConfigType::StringList),
         ("cache-control", ConfigType::CacheControl),
+        ("switch-ports", ConfigType::SwitchPorts),
     ];
 
     /// The type's name in a manifest.
@@ -107,7 +110,8 @@ pub enum Value {
     Path(String),
     /// [`ConfigType::StringList`].
     List(Vec<String>),
-    /// [`ConfigType::CacheControl`]: patterns with their directives.
+    /// [`ConfigType::CacheControl`]: patterns with their directives. [`ConfigType::SwitchPorts`]:
+    /// names of ports with their options.
     Pairs(Vec<(String, String)>),
 }
 
@@ -157,6 +161,7 @@ impl ConfigField {
             ConfigType::File | ConfigType::Folder => Value::Path(entry.text(problems)?.value),
             ConfigType::StringList => Value::List(entry.texts(problems)?.into_iter().map(|text| text.value).collect()),
             ConfigType::CacheControl => Value::Pairs(cache_control::read(entry, problems)?),
+            ConfigType::SwitchPorts => Value::Pairs(switch_ports::read(entry, problems)?),
         };
         if let Some(measure) = measure(&value)
             && (self.min.is_some_and(|min| measure < min) || self.max.is_some_and(|max| measure > max))
@@ -184,7 +189,7 @@ impl ConfigField {
             ConfigType::Duration => crate::units::format_duration(bound.try_into().unwrap_or(u64::MAX)),
             ConfigType::Size => crate::units::format_size(bound.try_into().unwrap_or(u64::MAX)),
             ConfigType::String => format!("{bound} bytes"),
-            ConfigType::StringList | ConfigType::CacheControl => format!("{bound} elements"),
+            ConfigType::StringList | ConfigType::CacheControl | ConfigType::SwitchPorts => format!("{bound} elements"),
             _ => bound.to_string(),
         };
         match (self.min, self.max) {

@@ -131,7 +131,7 @@ fn config_type(kind: ConfigType) -> TokenStream {
         ConfigType::File => quote!(&'static [u8]),
         ConfigType::Folder => quote!(::culm::archive::Archive<'static>),
         ConfigType::StringList => quote!(::culm::config::Strings),
-        ConfigType::CacheControl => quote!(::culm::config::Pairs),
+        ConfigType::CacheControl | ConfigType::SwitchPorts => quote!(::culm::config::Pairs),
     }
 }
 

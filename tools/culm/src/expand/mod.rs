@@ -22,6 +22,7 @@ mod names;
 mod providers;
 mod regions;
 mod supervision;
+mod switch_ports;
 mod warnings;
 pub(crate) mod wiring;
 
@@ -118,6 +119,7 @@ fn resolve(mut draft: Draft<'_>) -> Result<Draft<'_>, Diagnostics> {
     connections::check_complete(&mut draft);
     providers::check_clients(&mut draft);
     circles::check(&mut draft);
+    switch_ports::check(&mut draft);
     if draft.diagnostics.is_empty() {
         memory::check_address_spaces(&mut draft);
         memory::check_draft(&mut draft);

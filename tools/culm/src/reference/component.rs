@@ -210,6 +210,11 @@ fn forms(of: ConfigType) -> (&'static str, &'static str) {
              \"max-age=31536000, immutable\" }`",
             "`culm::config::Pairs`",
         ),
+        ConfigType::SwitchPorts => (
+            "a table of the names of those behind a switch's ports, with words: `{ web = \"vlan 10 isolated\", uplink = \
+             \"trunk 10,20-29 storm 1000\" }`",
+            "`culm::config::Pairs`",
+        ),
     }
 }
 
