@@ -15,7 +15,7 @@ use culm::testing::{channels, deadline, set_time, signalled};
 use culm::time::{self, Duration};
 use culm::{Channels, Region};
 use culm_abi::start::Span;
-use culm_net::provider::Port;
+use culm_net::provider::{Beginning, Port};
 use culm_net::testing::{Peer, frame, memory, ring, write_packet};
 use culm_net::{Descriptor, HEADROOM, LARGE_BUFFER, Mac};
 use libfuzzer_sys::fuzz_target;
@@ -128,9 +128,9 @@ impl World {
                     scribble(&self.clients[sender].reach[SENT..], input);
                 }
                 let mut bytes = vec![0; frame.length()];
-                assert!(from.read(&frame, &mut bytes), "a frame has the length that it says");
+                assert!(from.read(&frame, Beginning::default(), &mut bytes), "a frame has the length that it says");
                 assert_eq!(bytes[6..12], from.mac().bytes());
-                to.deliver(from, &frame);
+                to.deliver(from, &frame, Beginning::default());
             }
         }
         for port in &mut self.ports {

@@ -13,8 +13,10 @@
 //! provider work without use, by notifications, entries that name no buffer or by starting over,
 //! has an [`Allowance`] for that; when it has used it up, its queues are not looked at for a while.
 
+use crate::header::flags::NEEDS_CHECKSUM;
 use crate::outgoing::{HEAD, is_from};
-use crate::{Descriptor, ETHERNET_HEADER, HEADROOM, MIN_PACKET, Mac, PacketHeader, Slots, lendable};
+use crate::wire::ethernet;
+use crate::{Descriptor, HEADROOM, MIN_PACKET, Mac, PacketHeader, Slots, lendable};
 use alloc::boxed::Box;
 use alloc::vec;
 use culm::connection::NetProviderClient;
@@ -25,6 +27,9 @@ use culm_lending::{Allowance, Stash};
 
 /// Buffers that are lent at a time to a client that starts over.
 const LENDING: u32 = 64;
+
+/// Bytes of a frame that are read where its addresses are not checked: the header, with a VLAN tag.
+const SHORT_HEAD: usize = ethernet::HEADER + 4;
 
 /// Steps of a client's allowance that its starting over costs.
 const CHANGE: u32 = 2;
@@ -93,8 +98,37 @@ impl Frame {
         usize::from(self.length) - HEADROOM
     }
 
-    fn head(&self) -> &[u8] {
+    /// Returns the beginning of the frame as it was read: header and VLAN tag at least, where the
+    /// frame is as long. Each copy begins so.
+    pub fn head(&self) -> &[u8] {
         self.head.get(..self.known).unwrap_or_default()
+    }
+
+    /// Returns the length of the frame with another beginning.
+    pub fn length_with(&self, beginning: &Beginning<'_>) -> usize {
+        self.length() - beginning.instead_of.min(self.length()) + beginning.bytes.len()
+    }
+}
+
+/// Bytes that stand in a copy of a frame in the place of its first ones, for who puts in a VLAN tag
+/// or takes one out. The default leaves the frame as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beginning<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// How many bytes of the frame they stand for: no more than [`Frame::head`] has.
+    pub instead_of: usize,
+}
+
+impl Beginning<'_> {
+    /// Returns a packet's header where the frame has this beginning: the place of its checksum
+    /// moves.
+    fn shift(&self, mut header: PacketHeader) -> PacketHeader {
+        if header.flags & NEEDS_CHECKSUM != 0 {
+            let start = usize::from(header.checksum_start) + self.bytes.len();
+            header.checksum_start = start.saturating_sub(self.instead_of) as u16;
+        }
+        header
     }
 }
 
@@ -241,7 +275,7 @@ impl Port {
         if !self.tx_slots.holds(number, entry.length) {
             return None;
         }
-        let needed = if self.anti_spoof { HEAD } else { ETHERNET_HEADER };
+        let needed = if self.anti_spoof { HEAD } else { SHORT_HEAD };
         let known = needed.min(usize::from(entry.length) - HEADROOM);
         let mut frame = Frame { offset: entry.offset, length: entry.length, head: [0; HEAD], known };
         self.tx_data.read(entry.offset as usize + HEADROOM, frame.head.get_mut(..known)?).ok()?;
@@ -259,33 +293,49 @@ impl Port {
         self.lent.get(number as usize) == Some(&true)
     }
 
-    /// Copies a frame of `from` into a buffer of this client's and gives it to the client. Returns
-    /// false if it could not be given.
-    pub fn deliver(&mut self, from: &Self, frame: &Frame) -> bool {
-        let (source, start, length) = (&from.tx_data, frame.offset as usize, usize::from(frame.length));
-        let placed = self.place(frame.length, |data, offset| {
-            // The sender may have changed the beginning since it was read.
-            source.copy(start, data, offset, length).is_ok() && data.write(offset + HEADROOM, frame.head()).is_ok()
+    /// Copies a frame of `from`, with this beginning, into a buffer of this client's and gives it
+    /// to the client. Returns false if it could not be given.
+    pub fn deliver(&mut self, from: &Self, frame: &Frame, beginning: Beginning<'_>) -> bool {
+        let Ok(length) = u16::try_from(HEADROOM + frame.length_with(&beginning)) else { return false };
+        let (source, start) = (&from.tx_data, frame.offset as usize + HEADROOM);
+        let Some(rest) = frame.head().get(beginning.instead_of..) else { return false };
+        let placed = self.place(length, |data, offset| {
+            let offset = offset + HEADROOM;
+            let known = beginning.bytes.len() + rest.len();
+            let behind = frame.length() - frame.known;
+            // What was read is not read again: the sender may have changed it since.
+            data.write(offset, beginning.bytes).is_ok()
+                && data.write(offset + beginning.bytes.len(), rest).is_ok()
+                && source.copy(start + frame.known, data, offset + known, behind).is_ok()
         });
         // No device has looked at the frame, and none will complete it.
-        placed.is_some_and(|offset| self.publish_at(offset, frame.length, PacketHeader::default()))
+        placed.is_some_and(|offset| self.publish_at(offset, length, PacketHeader::default()))
     }
 
-    /// Gives the client a frame that is not another client's, with what is known of its checksum.
-    pub fn deliver_bytes(&mut self, header: PacketHeader, frame: &[u8]) -> bool {
-        let Ok(length) = u16::try_from(HEADROOM + frame.len()) else { return false };
-        let placed = self.place(length, |data, offset| data.write(offset + HEADROOM, frame).is_ok());
-        placed.is_some_and(|offset| self.publish_at(offset, length, header))
+    /// Gives the client a frame that is not another client's, with this beginning and with what is
+    /// known of its checksum.
+    pub fn deliver_bytes(&mut self, header: PacketHeader, frame: &[u8], beginning: Beginning<'_>) -> bool {
+        let Some(rest) = frame.get(beginning.instead_of..) else { return false };
+        let Ok(length) = u16::try_from(HEADROOM + beginning.bytes.len() + rest.len()) else { return false };
+        let placed = self.place(length, |data, offset| {
+            let offset = offset + HEADROOM;
+            data.write(offset, beginning.bytes).is_ok() && data.write(offset + beginning.bytes.len(), rest).is_ok()
+        });
+        placed.is_some_and(|offset| self.publish_at(offset, length, beginning.shift(header)))
     }
 
-    /// Copies a frame of this client's into `bytes`, which are as many as it has
-    /// ([`Frame::length`]). Returns false if they are not.
-    pub fn read(&self, frame: &Frame, bytes: &mut [u8]) -> bool {
-        if bytes.len() != frame.length() || self.tx_data.read(frame.offset as usize + HEADROOM, bytes).is_err() {
+    /// Copies a frame of this client's, with this beginning, into `bytes`, which are as many as it
+    /// has then ([`Frame::length_with`]). Returns false if they are not.
+    pub fn read(&self, frame: &Frame, beginning: Beginning<'_>, bytes: &mut [u8]) -> bool {
+        let Some(rest) = frame.head().get(beginning.instead_of..) else { return false };
+        let Some((start, bytes)) = bytes.split_at_mut_checked(beginning.bytes.len()) else { return false };
+        let Some((head, behind)) = bytes.split_at_mut_checked(rest.len()) else { return false };
+        if behind.len() != frame.length() - frame.known {
             return false;
         }
-        // The client may have changed the beginning since it was read.
-        bytes.get_mut(..frame.known).map(|head| head.copy_from_slice(frame.head())).is_some()
+        start.copy_from_slice(beginning.bytes);
+        head.copy_from_slice(rest);
+        self.tx_data.read(frame.offset as usize + HEADROOM + frame.known, behind).is_ok()
     }
 
     /// Takes a buffer of the client's that holds a packet of `length` bytes, and has it written.

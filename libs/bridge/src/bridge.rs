@@ -152,16 +152,12 @@ impl Bridge {
         let vlan = port.membership.classify(tag).ok_or(Cause::Vlan)?;
         let seconds = (now / SECOND) as u32;
         self.hear(seconds, vlan, source, from)?;
-        let reachable = self.reachable(vlan, from);
-        let (targets, kind) = if destination == [0xff; 6] {
-            (reachable, Some(Kind::Broadcast))
-        } else if is_group(destination) {
-            (reachable, Some(Kind::Multicast))
-        } else {
-            match self.find(seconds, vlan, destination) {
-                Some(target) => (PortSet::of(target).and(reachable), None),
-                None => (reachable.without(self.closed), Some(Kind::Unknown)),
-            }
+        let found = if is_group(destination) { None } else { self.find(seconds, vlan, destination) };
+        let (targets, kind) = match found {
+            Some(target) => (self.reachable(vlan, from, PortSet::of(target)), None),
+            None if destination == [0xff; 6] => (self.reachable(vlan, from, PortSet::ALL), Some(Kind::Broadcast)),
+            None if is_group(destination) => (self.reachable(vlan, from, PortSet::ALL), Some(Kind::Multicast)),
+            None => (self.reachable(vlan, from, PortSet::ALL.without(self.closed)), Some(Kind::Unknown)),
         };
         if targets.is_empty() {
             return Err(Cause::Nobody);
@@ -205,9 +201,9 @@ impl Bridge {
         learned.or_else(|| self.ports.iter().position(|port| port.owner == Some(destination)))
     }
 
-    /// Returns the ports to which frames of a VLAN may go that come by this one.
-    fn reachable(&self, vlan: u16, from: usize) -> PortSet {
-        let reachable = self.ports.get(from).map_or(PortSet::default(), |port| port.reaches);
+    /// Returns those of these ports to which frames of a VLAN may go that come by `from`.
+    fn reachable(&self, vlan: u16, from: usize, ports: PortSet) -> PortSet {
+        let reachable = self.ports.get(from).map_or(PortSet::default(), |port| port.reaches.and(ports));
         if self.is_transparent {
             return reachable;
         }

@@ -51,6 +51,9 @@ pub type Address = [u8; 6];
 pub struct PortSet(u64);
 
 impl PortSet {
+    /// All ports that there can be.
+    pub const ALL: Self = Self(u64::MAX);
+
     /// Returns the set of this port alone; none if it is no port.
     pub const fn of(port: usize) -> Self {
         if port < MAX_PORTS { Self(1 << port) } else { Self(0) }

@@ -12,6 +12,7 @@ pub const MAX_RATE: u32 = 10_000_000;
 /// | --- | --- |
 /// | `vlan N` | frames without a tag belong to VLAN N, and leave without one |
 /// | `trunk N,N-N` | tagged frames of these VLANs come and go; without `vlan` no others do |
+/// | `stations` | behind the port of a client there are further stations: they are learned |
 /// | `isolated` | nothing passes between this port and others that are isolated |
 /// | `storm N` | frames a second, at most: for all, for groups, for unknown stations, N of each |
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub struct PortOptions {
     pub vlan: Option<u16>,
     /// The VLANs of tagged frames; none if this is empty.
     pub trunk: VlanSet,
+    /// Whether there are further stations behind the port of a client.
+    pub stations: bool,
     /// Whether nothing passes between this port and others that are isolated.
     pub isolated: bool,
     /// Frames in a second for all, for groups, and for stations that are not known, of each.
@@ -60,7 +63,9 @@ impl Mistake<'_> {
     /// Returns what would be right.
     pub fn advice(&self) -> &'static str {
         match self {
-            Self::Unknown(_) => "a port has `vlan 10`, `trunk 20,30-39`, `isolated` and `storm 1000`, or some of them",
+            Self::Unknown(_) => {
+                "a port has `vlan 10`, `trunk 20,30-39`, `stations`, `isolated` and `storm 1000`, or some of them"
+            }
             Self::Twice(_) => "say each option once; several VLANs stand in one list, `trunk 20,30-39`",
             Self::NoValue("trunk") => "write `trunk 20,30-39`, without spaces in the list",
             Self::NoValue(_) => "write `vlan 10`, `storm 1000`",
@@ -85,6 +90,7 @@ impl PortOptions {
             let is_new = match word {
                 "vlan" => options.vlan.replace(vlan_number(value()?)?).is_none(),
                 "trunk" => core::mem::replace(&mut options.trunk, vlan_list(value()?)?).is_empty(),
+                "stations" => !core::mem::replace(&mut options.stations, true),
                 "isolated" => !core::mem::replace(&mut options.isolated, true),
                 "storm" => options.storm.replace(rate(value()?)?).is_none(),
                 _ => return Err(Mistake::Unknown(word)),
@@ -138,9 +144,12 @@ mod tests {
 
     #[test]
     fn options_are_read_as_the_reference_says() {
-        let read = PortOptions::parse("vlan 10  trunk 20,30-32,4094 isolated storm 1000");
+        let read = PortOptions::parse("vlan 10  trunk 20,30-32,4094 stations isolated storm 1000");
         let options = read.expect("it is right");
-        assert_eq!((options.vlan, options.isolated, options.storm), (Some(10), true, Some(1000)));
+        assert_eq!(
+            (options.vlan, options.stations, options.isolated, options.storm),
+            (Some(10), true, true, Some(1000))
+        );
         let trunk: std::vec::Vec<u16> = (0..=u16::MAX).filter(|vlan| options.trunk.contains(*vlan)).collect();
         assert_eq!(trunk, [20, 30, 31, 32, 4094]);
         assert_eq!(PortOptions::parse(""), Ok(PortOptions::default()));
@@ -159,6 +168,7 @@ mod tests {
             ("vlan 010", Mistake::NoVlan("010")),
             ("vlan 10 vlan 10", Mistake::Twice("vlan")),
             ("trunk 1 trunk 2", Mistake::Twice("trunk")),
+            ("stations stations", Mistake::Twice("stations")),
             ("isolated isolated", Mistake::Twice("isolated")),
             ("trunk 1,", Mistake::NoVlan("")),
             ("trunk 5-1", Mistake::NoRange("5-1")),

@@ -1,10 +1,14 @@
-//! A switch: joins its clients to a network of their own, without a device.
+//! A switch: joins its clients, and the networks outside that it is a client of itself, to one.
 //!
-//! It is a provider of the net class ([`culm_net::provider`]). A frame goes to the client with its
-//! destination's address, one for a group or for all to every other client. With an uplink, which
-//! makes it a client of another provider besides, one of its clients can be reached from outside:
-//! the one whose address is the uplink's (`mac` in the system file). The others stay among
-//! themselves. Where the uplink is `promiscuous`, all clients can be reached from outside.
+//! It is a provider of the net class ([`culm_net::provider`]) and a learning bridge
+//! ([`culm_bridge`]): a frame goes to where its destination was last heard, one for a group, for
+//! all or for a station that nobody has heard of to every other port. Ports are the clients and,
+//! behind them, up to four uplinks ([`ports`] says which may reach which). The address of a client
+//! is its own, whoever else claims it, and behind a client there is nobody else, unless its port
+//! says so.
+//!
+//! A frame is copied once for each port where it goes out: a client's buffers are nobody else's, so
+//! that no two of them can share a copy, and nobody may change what was checked.
 //!
 //! Whatever clients do, they get no more than their part of the switch: they take turns
 //! ([`turns`]), and one that makes it work without use is left alone for a while
@@ -17,30 +21,41 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod ports;
 #[cfg(test)]
 mod tests;
 mod turns;
 
 use alloc::vec::Vec;
 use culm::connection::NetProviderClient;
-use culm::{Channels, Component, Progress, ROUNDS, run_rounds, start};
-use culm_net::provider::{Frame, Port};
-use culm_net::{Client, Mac, PacketHeader};
+use culm::{Channels, Component, Progress, ROUNDS, run_rounds, start, time};
+use culm_bridge::bridge::Cause;
+use culm_bridge::vlan::{AT, LENGTH};
+use culm_bridge::{Bridge, Forwarding, HEAD, Verdict};
+use culm_net::header::flags::NEEDS_CHECKSUM;
+use culm_net::provider::{Beginning, Frame, Port};
+use culm_net::{Client, PacketHeader};
 use turns::Turns;
 
 culm::component!(Switch);
 
-/// Turns of each client, and of the uplink, in one round.
+/// Turns of each port in one round.
 const TURNS: usize = 64;
 
+/// Bytes of the longest beginning that stands in the place of a frame's own.
+const BEGINNING: usize = AT + LENGTH;
+
 struct Switch {
-    ports: Vec<Port>,
-    uplink: Option<Client>,
-    /// Turns of the clients and, behind them, of the uplink.
+    clients: Vec<Port>,
+    uplinks: Vec<Client>,
+    bridge: Bridge,
+    /// Turns of the clients and, behind them, of the uplinks.
     turns: Turns,
+    /// When the round began, in nanoseconds since the machine was switched on.
+    now: u64,
     /// The last round left something to do.
     has_more: bool,
-    /// It was logged that a frame is too long for the uplink.
+    /// It was logged that a frame is too long for an uplink.
     has_warned: bool,
 }
 
@@ -48,16 +63,25 @@ impl Component for Switch {
     type Config = Config;
     type Connections = Connections;
 
-    fn init(_: Config, connections: Connections) -> Self {
-        let clients = start::list::<NetProviderClient>(connections.clients.clients);
-        let mut this = Self::new(clients.iter().map(Port::new).collect(), connections.uplink.map(Client::new));
+    fn init(config: Config, connections: Connections) -> Self {
+        let Connections { clients, uplink, uplink2, uplink3, uplink4, .. } = connections;
+        let uplinks = [uplink, uplink2, uplink3, uplink4].into_iter().zip(ports::UPLINKS);
+        let uplinks: Vec<_> = uplinks.filter_map(|(uplink, name)| Some((Client::new(uplink?), name))).collect();
+        let clients: Vec<_> = start::list::<NetProviderClient>(clients.clients)
+            .iter()
+            .map(|client| (Port::new(client), start::text(client.name)))
+            .collect();
+        let table = ports::table(clients.len() + uplinks.len(), config.stations, config.age);
+        let bridge = ports::bridge(&clients, &uplinks, table, config.ports.iter());
+        let clients = clients.into_iter().map(|(port, _)| port).collect();
+        let mut this = Self::new(clients, uplinks.into_iter().map(|(uplink, _)| uplink).collect(), bridge);
         this.turn();
         this
     }
 
     fn notified(&mut self, channels: Channels) {
         let mut has_pause_ended = false;
-        for port in &mut self.ports {
+        for port in &mut self.clients {
             has_pause_ended |= port.mark_due(channels);
         }
         if has_pause_ended || self.is_due(channels) {
@@ -67,15 +91,15 @@ impl Component for Switch {
 }
 
 impl Switch {
-    fn new(ports: Vec<Port>, uplink: Option<Client>) -> Self {
-        let turns = Turns::new(ports.len() + 1);
-        Self { ports, uplink, turns, has_more: false, has_warned: false }
+    fn new(clients: Vec<Port>, uplinks: Vec<Client>, bridge: Bridge) -> Self {
+        let turns = Turns::new(clients.len() + uplinks.len());
+        Self { clients, uplinks, bridge, turns, now: 0, has_more: false, has_warned: false }
     }
 
     /// Returns whether there may be something to do, if no pause has ended: not if only clients
     /// notify that are paused.
     fn is_due(&self, mut channels: Channels) -> bool {
-        let is_paused = |channel| self.ports.iter().any(|port| port.is_paused() && port.has(channel));
+        let is_paused = |channel| self.clients.iter().any(|port| port.is_paused() && port.has(channel));
         self.has_more || channels.is_empty() || channels.any(|channel| !is_paused(channel))
     }
 
@@ -85,22 +109,30 @@ impl Switch {
 
     /// Passes on what there is, a bounded amount of it.
     fn round(&mut self) -> Progress {
-        for port in &mut self.ports {
+        // It overflows after 584 years.
+        self.now = time::now().since_start().as_nanos() as u64;
+        for port in &mut self.clients {
             port.begin();
         }
-        let mut progress = Progress::Asleep;
-        if let Some(uplink) = &mut self.uplink {
+        for uplink in &mut self.uplinks {
             uplink.begin();
         }
-        progress &= self.pass_all();
-        for port in &mut self.ports {
+        self.bridge.sweep(self.now);
+        let mut progress = self.pass_all();
+        for port in &mut self.clients {
             progress &= port.end_round();
             let tally = port.tally();
             counters::FRAMES.add(tally.delivered);
             counters::DROPS.add(tally.missed);
             counters::ENTRIES_REFUSED.add(tally.entries_refused);
         }
-        progress &= self.uplink.as_mut().map_or(Progress::Asleep, Client::end_round);
+        for uplink in &mut self.uplinks {
+            progress &= uplink.end_round();
+        }
+        let tally = self.bridge.tally();
+        counters::LEARNED.add(tally.learned);
+        counters::NOT_LEARNED.add(tally.unlearned);
+        counters::FLOODED.add(tally.flooded);
         self.has_more = progress.is_more();
         progress
     }
@@ -119,11 +151,14 @@ impl Switch {
         Progress::More
     }
 
-    /// Passes on frames of a client, or of the uplink, as long as its turn allows.
+    /// Passes on frames that come by a port, as long as its turn allows.
     fn serve(&mut self, source: usize) -> Progress {
         self.turns.begin(source);
         while self.turns.may_send(source) {
-            let passed = if source < self.ports.len() { self.pass_from(source) } else { self.pass_in() };
+            let passed = match source.checked_sub(self.clients.len()) {
+                None => self.pass_from(source),
+                Some(uplink) => self.pass_in(uplink),
+            };
             let Some((length, copies)) = passed else { return Progress::Asleep };
             self.turns.charge(source, length, copies);
         }
@@ -133,65 +168,122 @@ impl Switch {
     /// Passes on a frame of a client. `None`: there is none; else returns its length, and to how
     /// many it was given.
     fn pass_from(&mut self, from: usize) -> Option<(usize, usize)> {
-        let frame = self.ports.get_mut(from)?.next_frame()?;
-        Some((frame.length(), self.pass(from, &frame)))
-    }
-
-    /// Gives a client's frame to those that it is for; returns how many they are.
-    fn pass(&mut self, from: usize, frame: &Frame) -> usize {
-        let to = frame.destination();
-        let is_for_all = to.is_group();
+        let frame = self.clients.get_mut(from)?.next_frame()?;
         let mut copies = 0;
-        let mut is_known = false;
-        for target in (0..self.ports.len()).filter(|target| *target != from) {
-            if let Ok([sender, receiver]) = self.ports.get_disjoint_mut([from, target])
-                && (is_for_all || receiver.mac() == to)
-            {
-                is_known = true;
-                copies += usize::from(receiver.deliver(sender, frame));
+        if let Some(forwarding) = forwarding(self.bridge.decide(self.now, from, frame.head())) {
+            for to in forwarding.targets.iter() {
+                copies += usize::from(self.pass(from, &frame, &forwarding, to));
             }
         }
-        copies + usize::from((is_for_all || !is_known) && self.pass_out(from, frame))
+        Some((frame.length(), copies))
     }
 
-    /// Passes a client's frame to the uplink, if that is the client's too. Returns whether it was
-    /// sent.
-    fn pass_out(&mut self, from: usize, frame: &Frame) -> bool {
-        let (Some(uplink), Some(port)) = (&mut self.uplink, self.ports.get(from)) else { return false };
-        if !uplink.is_promiscuous() && uplink.mac() != port.mac() {
-            return false;
+    /// Gives a client's frame to the port `to`. Returns whether it was given.
+    fn pass(&mut self, from: usize, frame: &Frame, forwarding: &Forwarding, to: usize) -> bool {
+        let mut room = [0; BEGINNING];
+        let beginning = beginning(&self.bridge, forwarding, to, frame.head(), &mut room);
+        if let Ok([sender, receiver]) = self.clients.get_disjoint_mut([from, to]) {
+            return receiver.deliver(sender, frame, beginning);
         }
+        let Some(number) = to.checked_sub(self.clients.len()) else { return false };
+        let (Some(uplink), Some(port)) = (self.uplinks.get_mut(number), self.clients.get(from)) else { return false };
+        let length = frame.length_with(&beginning);
         let longest = uplink.transmitter.longest_frame();
-        if frame.length() > longest && !self.has_warned {
+        if length > longest && !self.has_warned {
             self.has_warned = true;
-            culm::warn!("a client's frame of {} bytes is dropped: the uplink takes {longest}", frame.length());
+            culm::warn!("a client's frame of {length} bytes is dropped: the uplink takes {longest}");
         }
-        let sent = uplink.transmitter.send(frame.length(), |bytes| {
+        let sent = uplink.transmitter.send(length, |bytes| {
             // It has the length that is asked for.
-            let _ = port.read(frame, bytes);
+            let _ = port.read(frame, beginning, bytes);
             (PacketHeader::default(), ())
         });
-        counters::UPLINK_OUT.add(u64::from(sent.is_some()));
-        counters::DROPS.add(u64::from(sent.is_none()));
-        sent.is_some()
+        count_sent(sent.is_some())
     }
 
-    /// Passes on a frame that came over the uplink, as [`Self::pass_from`] does a client's.
-    fn pass_in(&mut self) -> Option<(usize, usize)> {
-        let uplink = self.uplink.as_mut()?;
-        // Without this, what comes is for the client with the uplink's address.
-        let (is_promiscuous, mac) = (uplink.is_promiscuous(), uplink.mac());
+    /// Passes on a frame that came over an uplink, as [`Self::pass_from`] does a client's.
+    fn pass_in(&mut self, number: usize) -> Option<(usize, usize)> {
+        let count = self.clients.len();
+        let from = count + number;
+        let (before, rest) = self.uplinks.split_at_mut_checked(number)?;
+        let (uplink, after) = rest.split_first_mut()?;
         let packet = uplink.receiver.receive()?;
-        let to = Mac::new(*packet.frame().first_chunk()?);
-        let is_for = |port: &Port| match is_promiscuous {
-            true => to.is_group() || port.mac() == to,
-            false => port.mac() == mac,
+        counters::UPLINK_IN.add(1);
+        let (header, frame) = (packet.header(), packet.frame());
+        let head = frame.get(..HEAD).unwrap_or(frame);
+        let Some(forwarding) = forwarding(self.bridge.decide(self.now, from, head)) else {
+            return Some((frame.len(), 0));
         };
         let mut copies = 0;
-        for port in self.ports.iter_mut().filter(|port| is_for(port)) {
-            copies += usize::from(port.deliver_bytes(packet.header(), packet.frame()));
+        for to in forwarding.targets.iter() {
+            let mut room = [0; BEGINNING];
+            let beginning = beginning(&self.bridge, &forwarding, to, head, &mut room);
+            let is_given = match (self.clients.get_mut(to), to.checked_sub(count)) {
+                (Some(port), _) => port.deliver_bytes(header, frame, beginning),
+                (None, Some(other)) if other < number => {
+                    before.get_mut(other).is_some_and(|other| send_on(other, header, frame, beginning))
+                }
+                (None, Some(other)) => {
+                    let other = other.checked_sub(number + 1).and_then(|other| after.get_mut(other));
+                    other.is_some_and(|other| send_on(other, header, frame, beginning))
+                }
+                (None, None) => false,
+            };
+            copies += usize::from(is_given);
         }
-        counters::UPLINK_IN.add(1);
-        Some((packet.frame().len(), copies))
+        Some((frame.len(), copies))
     }
+}
+
+/// Returns where a frame goes; `None`: nowhere, for a reason that is counted.
+fn forwarding(verdict: Verdict) -> Option<Forwarding> {
+    match verdict {
+        Verdict::Forward(forwarding) => return Some(forwarding),
+        // What is for somebody behind the same port is no loss to anybody.
+        Verdict::Drop(Cause::Nobody | Cause::LinkLocal) => {}
+        Verdict::Drop(Cause::Malformed | Cause::Stolen) => counters::SOURCES_REFUSED.add(1),
+        Verdict::Drop(Cause::Vlan) => counters::VLANS_REFUSED.add(1),
+        Verdict::Drop(Cause::Storm) => counters::STORM_DROPS.add(1),
+    }
+    None
+}
+
+/// Returns how a frame begins where it goes out by the port `to`: with the tag that it must have
+/// there.
+fn beginning<'a>(
+    bridge: &Bridge,
+    forwarding: &Forwarding,
+    to: usize,
+    head: &[u8],
+    room: &'a mut [u8; BEGINNING],
+) -> Beginning<'a> {
+    let (bytes, instead_of) = bridge.edit(forwarding, to).beginning(head, room);
+    Beginning { bytes, instead_of }
+}
+
+/// Sends a frame that came over one uplink over another one. Returns whether it was sent.
+fn send_on(uplink: &mut Client, header: PacketHeader, frame: &[u8], beginning: Beginning<'_>) -> bool {
+    let Some(rest) = frame.get(beginning.instead_of..) else { return false };
+    let write = |bytes: &mut [u8]| {
+        // They have the length that is asked for.
+        if let Some((start, behind)) = bytes.split_at_mut_checked(beginning.bytes.len()) {
+            start.copy_from_slice(beginning.bytes);
+            behind.copy_from_slice(rest);
+        }
+    };
+    let length = beginning.bytes.len() + rest.len();
+    let sent = if header.flags & NEEDS_CHECKSUM != 0 {
+        // Its sender left the checksum to the device, which is not the one that sends it now.
+        uplink.transmitter.send_with_checksum(length, write)
+    } else {
+        uplink.transmitter.send(length, |bytes| (PacketHeader::default(), write(bytes)))
+    };
+    count_sent(sent.is_some())
+}
+
+/// Counts a frame for an uplink, sent or not.
+fn count_sent(is_sent: bool) -> bool {
+    counters::UPLINK_OUT.add(u64::from(is_sent));
+    counters::DROPS.add(u64::from(!is_sent));
+    is_sent
 }

@@ -1,6 +1,8 @@
 //! Frames through the whole switch, between clients as they are.
 
-use crate::Switch;
+mod bridging;
+
+use crate::{Switch, ports};
 use culm::connection::{NetClient, NetProviderClient};
 use culm::testing::{channels, deadline, set_time, take_log};
 use culm::time::{self, Duration};
@@ -8,6 +10,8 @@ use culm::{Component, Region};
 use culm_net::provider::Port;
 use culm_net::testing::{Peer, frame, memory, ring, write_packet};
 use culm_net::{Client, Descriptor, ETHERNET_HEADER, Mac, PacketHeader};
+use std::format;
+use std::string::String;
 use std::vec;
 use std::vec::Vec;
 
@@ -30,7 +34,7 @@ impl World {
         let connections: Vec<_> = (0..clients).map(|client| connections(client, SIZE)).collect();
         let ports = connections.iter().map(|(provider, _)| Port::new(provider)).collect();
         let clients = connections.iter().map(|(_, client)| Client::new(*client)).collect();
-        let mut world = Self { switch: Switch::new(ports, None), clients };
+        let mut world = Self { switch: switch(ports, vec![], &[]), clients };
         world.meet();
         world
     }
@@ -78,6 +82,17 @@ impl World {
         let _ = client.end_round();
         senders
     }
+}
+
+/// Returns a switch whose clients are called `client0` and so on, with these options of its ports.
+fn switch(clients: Vec<Port>, uplinks: Vec<Client>, options: &[(&str, &str)]) -> Switch {
+    let names: Vec<String> = (0..clients.len()).map(|number| format!("client{number}")).collect();
+    let clients: Vec<_> = clients.into_iter().zip(names.iter().map(String::as_str)).collect();
+    let uplinks: Vec<_> = uplinks.into_iter().zip(ports::UPLINKS).collect();
+    let table = ports::table(clients.len() + uplinks.len(), 1024, Duration::from_secs(300));
+    let bridge = ports::bridge(&clients, &uplinks, table, options.iter().copied());
+    let clients = clients.into_iter().map(|(port, _)| port).collect();
+    Switch::new(clients, uplinks.into_iter().map(|(uplink, _)| uplink).collect(), bridge)
 }
 
 /// Returns the connections of the switch and a client, with buffers of so many bytes.
@@ -192,7 +207,7 @@ fn a_pause_that_ends_in_the_turn_of_a_paused_client_ends() {
     set_time(ends);
     world.switch.notified(channels(&[3]));
     assert_eq!(world.receive(2, 9), [0]);
-    assert!(world.switch.ports.iter().any(Port::is_paused), "the other waits");
+    assert!(world.switch.clients.iter().any(Port::is_paused), "the other waits");
 }
 
 /// A client whose buffers are longer than what the uplink takes hears of it in the log.
@@ -201,7 +216,7 @@ fn a_frame_too_long_for_the_uplink_is_told() {
     let (provider, client) = connections(0, 4096);
     let (device, uplink) = connections(0, SIZE);
     let mut lender = Peer::<Descriptor>::new(device.tx_filled, device.tx_free);
-    let switch = Switch::new(vec![Port::new(&provider)], Some(Client::new(uplink)));
+    let switch = switch(vec![Port::new(&provider)], vec![Client::new(uplink)], &[]);
     let mut world = World { switch, clients: vec![Client::new(client)] };
     world.meet();
     let _ = lender.take();
@@ -234,7 +249,7 @@ impl Outside {
         uplink.promiscuous = promiscuous;
         let ports = pairs.iter().map(|(provider, _)| Port::new(provider)).collect();
         let mut outside = Self {
-            switch: Switch::new(ports, Some(Client::new(uplink))),
+            switch: switch(ports, vec![Client::new(uplink)], &[]),
             clients: pairs.iter().map(|(_, client)| Client::new(*client)).collect(),
             sent: Peer::new(device.tx_filled, device.tx_free),
             received: Peer::new(device.rx_free, device.rx_filled),

@@ -4,6 +4,7 @@
 
 use culm_tests_harness::client::{answers_pings, try_run};
 use culm_tests_harness::{Boot, Machine, PATIENCE, free_port, on_wires};
+use culm_wire::{Namespace, ip};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -77,6 +78,33 @@ fn a_component_serves_two_cards_at_once() {
                 });
             }
         });
+        assert!(!machine.saw("faulted"), "{}", machine.tail());
+    });
+}
+
+/// Two networks in two namespaces, joined by a switch in the machine, which has a client besides.
+#[test]
+fn a_switch_joins_two_cards_and_a_client() {
+    let wires = [("culm0", "10.0.2.2/24"), ("culm1", "10.0.9.2/24")];
+    on_wires(Boot::system("tests/systems/bridge.toml"), &wires, |machine: &mut Machine| {
+        let station = SocketAddr::from((NETWORKS[0].2, 7));
+        assert_eq!(ask(station, b"anybody?", PATIENCE).as_deref(), Some(&b"anybody?"[..]));
+        // The second wire's end goes to a namespace of its own, where it is of the same network.
+        let (other, ()) = Namespace::new(|| Ok(())).expect("there was one before");
+        ip(&format!("link set culm1 netns {}", other.path())).expect("it can be moved");
+        let set_up = || {
+            ip("addr add 10.0.2.3/24 dev culm1")?;
+            ip("link set culm1 up")
+        };
+        other.within(set_up).expect("it can be set up");
+        answers_pings("10.0.2.3", 56);
+        answers_pings("10.0.2.3", 1400);
+        let from_there = || {
+            assert_eq!(ask(station, b"and here?", PATIENCE).as_deref(), Some(&b"and here?"[..]));
+            answers_pings("10.0.2.2", 56);
+            Ok(())
+        };
+        other.within(from_there).expect("what failed is above");
         assert!(!machine.saw("faulted"), "{}", machine.tail());
     });
 }

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use nix::sched::{CloneFlags, setns, unshare};
 use std::fs::File;
 use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd as _;
 use std::process::{Command, Stdio};
 
 /// The guest's address.
@@ -38,6 +39,12 @@ impl Namespace {
             ip("link set lo up")?;
             Ok((Self { file }, set_up()?))
         })
+    }
+
+    /// Returns a path by which `ip` finds it, for as long as this process has it: `link set DEVICE
+    /// netns PATH` moves a device there.
+    pub fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
 
     /// Runs `work` within: threads and processes that it starts are there too.

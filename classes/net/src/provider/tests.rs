@@ -1,6 +1,6 @@
 //! A provider between two clients, honest and hostile, and through restarts of each.
 
-use super::{Port, Tally};
+use super::{Beginning, Port, Tally};
 use crate::testing::{Peer, memory, ring};
 use crate::{Client, Descriptor, ETHERNET_HEADER, LARGE_BUFFER, Mac, PacketHeader};
 use culm::Channels;
@@ -76,10 +76,10 @@ impl World {
             first.begin();
             second.begin();
             while let Some(frame) = first.next_frame() {
-                second.deliver(first, &frame);
+                second.deliver(first, &frame, Beginning::default());
             }
             while let Some(frame) = second.next_frame() {
-                first.deliver(second, &frame);
+                first.deliver(second, &frame, Beginning::default());
             }
             if (first.end_round() & second.end_round()).is_asleep() {
                 return;
@@ -181,13 +181,80 @@ fn an_address_that_changes_after_the_check_is_not_delivered() {
         data.write((buffer * SIZE) as usize + 12, &[0xff; 12]).expect("inside");
     }
     let mut bytes = [0; 60];
-    assert!(first.read(&frame, &mut bytes) && second.deliver(first, &frame));
+    assert!(
+        first.read(&frame, Beginning::default(), &mut bytes) && second.deliver(first, &frame, Beginning::default())
+    );
     assert_eq!((&bytes[..6], &bytes[6..12]), (&MACS[1][..], &MACS[0][..]));
     let _ = second.end_round();
     let client = &mut world.clients[1];
     client.begin();
     let packet = client.receiver.receive().expect("it was delivered");
     assert_eq!(packet.frame()[..12], bytes[..12]);
+}
+
+/// Returns a frame of the first client that its provider has taken, with the bytes that it had.
+fn taken(world: &mut World, length: usize) -> (super::Frame, Vec<u8>) {
+    assert!(world.send(MACS[0], 7, length));
+    let [first, second] = &mut world.ports;
+    first.begin();
+    second.begin();
+    let frame = first.next_frame().expect("it was sent");
+    let mut bytes = vec![0; length];
+    assert!(first.read(&frame, Beginning::default(), &mut bytes));
+    (frame, bytes)
+}
+
+/// A frame is given with another beginning, longer or shorter than its own, whether it is checked
+/// or not.
+#[test]
+fn another_beginning_takes_the_place_of_a_frames_own() {
+    for (anti_spoof, instead_of, length) in [(false, 12, 60), (false, 16, 60), (true, 12, 1400), (true, 16, 18)] {
+        let mut world = World::new(anti_spoof);
+        let (frame, bytes) = taken(&mut world, length);
+        let beginning = Beginning { bytes: b"a new beginning.", instead_of };
+        let wanted = [beginning.bytes, &bytes[instead_of..]].concat();
+        assert_eq!(frame.length_with(&beginning), wanted.len());
+        let [first, second] = &mut world.ports;
+        let mut read = vec![0; wanted.len()];
+        assert!(first.read(&frame, beginning, &mut read) && read == wanted);
+        assert!(!first.read(&frame, beginning, &mut vec![0; wanted.len() + 1]));
+        assert!(second.deliver(first, &frame, beginning));
+        assert!(second.deliver_bytes(PacketHeader::default(), &bytes, beginning));
+        let _ = second.end_round();
+        let client = &mut world.clients[1];
+        client.begin();
+        for _ in 0..2 {
+            assert_eq!(client.receiver.receive().expect("it was delivered").frame(), wanted);
+        }
+    }
+}
+
+#[test]
+fn a_beginning_in_place_of_more_than_there_is_is_refused() {
+    let mut world = World::new(false);
+    let (frame, bytes) = taken(&mut world, 15);
+    let [first, second] = &mut world.ports;
+    let beginning = Beginning { bytes: &[0; 16], instead_of: 16 };
+    assert!(!second.deliver(first, &frame, beginning));
+    assert!(!second.deliver_bytes(PacketHeader::default(), &bytes, beginning));
+    assert!(!first.read(&frame, beginning, &mut [0; 16]));
+}
+
+/// Where a tag is put in, the place of a checksum that is to be completed moves.
+#[test]
+fn a_checksums_place_moves_with_the_beginning() {
+    let mut world = World::new(false);
+    let header = PacketHeader { flags: 1, checksum_start: 34, checksum_offset: 6, ..PacketHeader::default() };
+    let second = &mut world.ports[1];
+    second.begin();
+    for (bytes, instead_of) in [(&[0; 16][..], 12), (&[0; 12], 16), (&[0; 16], 16)] {
+        assert!(second.deliver_bytes(header, &[0; 60], Beginning { bytes, instead_of }));
+    }
+    let _ = second.end_round();
+    let client = &mut world.clients[1];
+    client.begin();
+    let starts = [38, 30, 34].map(|_| client.receiver.receive().expect("it was delivered").header().checksum_start);
+    assert_eq!(starts, [38, 30, 34]);
 }
 
 /// Returns a provider's port, and what its client writes, which is anything.
@@ -212,7 +279,11 @@ fn exhaust(entry: Descriptor, large: u32) -> [u32; 2] {
         peers.iter_mut().for_each(|peer| peer.send(&[entry]));
         port.mark_due(Channels::NONE);
         port.begin();
-        let _ = (port.next_frame(), port.deliver_bytes(PacketHeader::default(), &[0; 60]), port.end_round());
+        let _ = (
+            port.next_frame(),
+            port.deliver_bytes(PacketHeader::default(), &[0; 60], Beginning::default()),
+            port.end_round(),
+        );
     }
     assert!(port.is_paused());
     let after = peers.each_mut().map(|peer| peer.output().position());
@@ -280,7 +351,7 @@ fn nothing_is_copied_for_a_client_whose_queue_is_full() {
         let _ = (port.end_round(), client.take());
     }
     let data = culm::Region::new(provider.rx_data);
-    let deliver = |port: &mut Port| port.deliver_bytes(PacketHeader::default(), &[5; 60]);
+    let deliver = |port: &mut Port| port.deliver_bytes(PacketHeader::default(), &[5; 60], Beginning::default());
     for _ in 0..16 {
         client.send(&[Descriptor::empty(0)]);
         assert!(deliver(&mut port), "there is space");
@@ -341,10 +412,13 @@ fn large_frames_need_large_buffers() {
         let offsets = [0, SIZE, BUFFERS * SIZE];
         client.send(&offsets[..2 + large as usize].iter().map(|offset| Descriptor::empty(*offset)).collect::<Vec<_>>());
         port.begin();
-        assert_eq!(port.deliver_bytes(PacketHeader::default(), &[5; 4000]), large > 0);
-        assert!(port.deliver_bytes(PacketHeader::default(), &[6; 60]), "small buffers are still there");
-        assert!(port.deliver_bytes(PacketHeader::default(), &[6; 60]));
-        assert!(!port.deliver_bytes(PacketHeader::default(), &[6; 60]));
+        assert_eq!(port.deliver_bytes(PacketHeader::default(), &[5; 4000], Beginning::default()), large > 0);
+        assert!(
+            port.deliver_bytes(PacketHeader::default(), &[6; 60], Beginning::default()),
+            "small buffers are still there"
+        );
+        assert!(port.deliver_bytes(PacketHeader::default(), &[6; 60], Beginning::default()));
+        assert!(!port.deliver_bytes(PacketHeader::default(), &[6; 60], Beginning::default()));
     }
 }
 
@@ -373,10 +447,10 @@ proptest! {
             target.begin();
             while let Some(frame) = port.next_frame() {
                 let mut bytes = vec![0; frame.length()];
-                prop_assert!(port.read(&frame, &mut bytes));
-                let _ = target.deliver(&port, &frame);
+                prop_assert!(port.read(&frame, Beginning::default(), &mut bytes));
+                let _ = target.deliver(&port, &frame, Beginning::default());
             }
-            let _ = port.deliver_bytes(PacketHeader::default(), &[1; 70]);
+            let _ = port.deliver_bytes(PacketHeader::default(), &[1; 70], Beginning::default());
             let _ = (port.end_round(), receiving.take(), sending.take());
         }
         prop_assert_eq!(port.mac(), Mac::new(MACS[0]));
