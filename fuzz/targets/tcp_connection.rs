@@ -114,6 +114,10 @@ fuzz_target!(|bytes: &[u8]| {
             }
             4 if input.byte() == 0 => connection.close(&mut release),
             5 if input.byte() == 0 => connection.abort(&mut release),
+            4 => {
+                let sequence = number(ours, &mut input);
+                connection.too_big(sequence, u16::from(input.byte()) * 8, Instant(now));
+            }
             _ => {
                 let (header, length) = segment(ours, theirs, now, &mut input);
                 let placement = connection.receive(&header, length, Instant(now), &mut release);

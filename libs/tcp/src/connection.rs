@@ -1,6 +1,7 @@
 //! A connection (RFC 9293, §3.10): segments and time in, segments and deadlines out.
 
 mod acknowledge;
+mod path;
 mod receive;
 mod recovery;
 mod timers;
@@ -281,8 +282,7 @@ impl<'s> Connection<'s> {
         }
         let peers = options.mss.unwrap_or(USUAL_SEGMENT).max(SMALLEST_SEGMENT);
         self.segment = self.segment.min(peers.into());
-        let fixed = if self.has_stamps { STAMPS_LENGTH } else { 0 };
-        self.congestion = Congestion::new(self.settings.algorithm, self.segment - fixed);
+        self.congestion = Congestion::new(self.settings.algorithm, self.segment - self.fixed_options());
         // The window of a SYN is never scaled (RFC 7323, §2.2).
         self.window = syn.window.into();
         self.largest_window = self.window;

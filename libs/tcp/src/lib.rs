@@ -32,8 +32,9 @@
 //!
 //! # Limits
 //!
-//! There are no SYN cookies, no ECN and no search for the path's MTU yet, and windows have the size
-//! that a connection is made with. Urgent data is data like any other (RFC 6093).
+//! There are no SYN cookies and no ECN yet, and windows have the size that a connection is made
+//! with. Segments get shorter where a path asks for it or swallows longer ones, and stay so. Urgent
+//! data is data like any other (RFC 6093).
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -113,13 +113,10 @@ fn a_probe_is_new_data_if_there_is_any() {
 
 /// RFC 6298, §5, and RFC 5681, §3.1.
 #[test]
-fn a_timeout_leaves_one_segment_and_doubles() {
+fn a_timeout_leaves_one_segment_and_slow_start_follows() {
     let mut script = Script::open(settings(), false);
     write_and_expect(&mut script, 3000, 1, 3);
     assert_eq!(script.wait(), 300);
-    script.expect(". 1+1000 ack 1");
-    script.nothing();
-    assert_eq!(script.wait(), 600);
     script.expect(". 1+1000 ack 1");
     script.nothing();
     script.inject(". 1+0 ack 1001");
@@ -129,12 +126,13 @@ fn a_timeout_leaves_one_segment_and_doubles() {
 }
 
 #[test]
-fn a_peer_that_does_not_answer_is_given_up() {
+fn timeouts_double_until_a_peer_that_does_not_answer_is_given_up() {
     let mut script = Script::open(settings(), false);
-    write_and_expect(&mut script, 1000, 1, 1);
+    script.write(500);
+    script.expect("P. 1+500 ack 1");
     for times in [1, 2, 4, 8, 16] {
         assert_eq!(script.wait(), 300 * times);
-        script.expect("P. 1+1000 ack 1");
+        script.expect("P. 1+500 ack 1");
     }
     script.wait();
     assert_eq!((script.connection.ending(), &script.released[..]), (Some(Ending::TimedOut), &[0][..]));
@@ -321,4 +319,64 @@ fn what_is_beyond_the_window_is_cut() {
     script.expect(". 1+0 ack 1501 win 0");
     assert_eq!(script.inject(". 1501+1 ack 1"), None);
     script.expect(". 1+0 ack 1501 win 0");
+}
+
+/// RFC 1191, §6.4, and RFC 5927, §4.1.
+#[test]
+fn what_was_too_big_is_sent_again_in_shorter_segments() {
+    let mut script = Script::open(settings(), true);
+    write_and_expect(&mut script, 3000, 1, 3);
+    assert!(!script.too_big(3001, 600), "not on the way");
+    assert!(!script.too_big(0, 600), "acknowledged");
+    assert!(!script.too_big(1, 1000), "not shorter");
+    assert!(script.too_big(1, 600));
+    for start in [1, 601, 1201, 1801] {
+        script.expect(&format!(". {start}+600 ack 1"));
+    }
+    script.expect("P. 2401+600 ack 1");
+    script.nothing();
+    assert_eq!(script.connection.congestion_window(), 10_000);
+    assert!(script.too_big(1, 60));
+    script.expect(". 1+512 ack 1");
+}
+
+/// RFC 4821, §7.7.
+#[test]
+fn a_path_that_swallows_long_segments_gets_shorter_ones() {
+    let mut script = Script::open(settings(), false);
+    write_and_expect(&mut script, 2000, 1, 2);
+    script.wait();
+    script.expect(". 1+1000 ack 1");
+    script.wait();
+    script.expect(". 1+536 ack 1");
+    script.nothing();
+    script.inject(". 1+0 ack 537");
+    script.expect(". 537+464 ack 1");
+    script.expect(". 1001+536 ack 1");
+}
+
+/// RFC 9293, §3.8.6.2.2: a window that grew a little is not told with other news either.
+#[test]
+fn an_acknowledgement_does_not_tell_of_a_little_more_window() {
+    let mut script = Script::open(settings(), true);
+    script.inject(". 1+1000 ack 1");
+    script.inject(". 1001+1000 ack 1");
+    script.expect(". 1+0 ack 2001 win 58000");
+    script.connection.read(1000);
+    script.inject("P. 2001+100 ack 1");
+    assert_eq!(script.wait(), 40);
+    script.expect(". 1+0 ack 2101 win 57900");
+}
+
+/// RFC 9293, §3.10.7.4, first: the peer's probe was not taken, so its numbers are one ahead.
+#[test]
+fn a_closed_window_lets_acknowledgements_through() {
+    let mut script = Script::open(Settings { capacity: 1000, ..settings() }, true);
+    script.inject(". 1+1000 ack 1");
+    script.write(10);
+    script.expect("P. 1+10 ack 1001 win 0");
+    script.inject(". 1002+0 ack 11");
+    assert_eq!(script.released, [0]);
+    script.connection.read(1000);
+    script.expect(". 11+0 ack 1001 win 1000");
 }

@@ -24,8 +24,11 @@ struct Case {
 }
 
 fn any_wire() -> impl Strategy<Value = Wire> {
-    (0_u32..100_000, 0_u32..150, 0_u32..100, 0_u32..50, 0_u32..200, 0_u32..60_000, 0_u64..4).prop_map(
-        |(delay, loses, duplicates, corrupts, reorders, lateness, rate)| Wire {
+    (
+        (0_u32..100_000, 0_u32..150, 0_u32..100, 0_u32..50, 0_u32..200, 0_u32..60_000, 0_u64..4),
+        (prop_oneof![Just(0), 536_u16..1460], any::<bool>()),
+    )
+        .prop_map(|((delay, loses, duplicates, corrupts, reorders, lateness, rate), (carries, tells))| Wire {
             delay,
             loses,
             duplicates,
@@ -34,9 +37,10 @@ fn any_wire() -> impl Strategy<Value = Wire> {
             lateness,
             rate: [0, 100_000, 1_000_000, 10_000_000][rate as usize],
             patience: 50_000,
+            carries,
+            tells,
             losses_in_a_row: 3,
-        },
-    )
+        })
 }
 
 fn any_case() -> impl Strategy<Value = Case> {

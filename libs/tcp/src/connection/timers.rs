@@ -101,6 +101,7 @@ impl Connection<'_> {
                     _ if is_opening => self.due = Some(Due::Syn),
                     Timer::Window => self.due = Some(Due::Window),
                     _ => {
+                        self.narrow();
                         self.timeout_passed();
                         self.arm(now);
                     }

@@ -297,13 +297,12 @@ impl Connection<'_> {
     /// Returns how many bytes of payload the next segment has at most.
     #[inline]
     fn payload_of_next(&self) -> u32 {
-        let fixed = if self.has_stamps { super::STAMPS_LENGTH } else { 0 };
         // Blocks take 4 bytes and 8 each; with timestamps three fit.
         let blocks = match (self.has_sack && self.incoming.has_news(), self.has_stamps) {
             (false, _) => 0,
             (true, true) => 28,
             (true, false) => 36,
         };
-        self.segment.saturating_sub(fixed + blocks).max(1)
+        self.segment.saturating_sub(self.fixed_options() + blocks).max(1)
     }
 }

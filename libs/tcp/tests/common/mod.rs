@@ -51,6 +51,10 @@ pub struct Wire {
     pub rate: u64,
     /// Microseconds that a segment waits for the wire at most: later ones are lost.
     pub patience: u64,
+    /// The longest payload and options that it carries, 0 if there is no limit, and whether it
+    /// tells the sender of what is longer.
+    pub carries: u16,
+    pub tells: bool,
     /// Losses in a row at most, so that whoever tries again gets through.
     pub losses_in_a_row: u32,
 }
@@ -327,6 +331,15 @@ impl World {
     /// Puts a segment on the wire.
     fn fly(&mut self, from: usize, mut bytes: Vec<u8>) {
         let wire = self.wire;
+        if wire.carries > 0 && bytes.len() > 20 + usize::from(wire.carries) {
+            let sequence = Header::parse(&bytes).map(|(header, _)| header.sequence).unwrap_or_default();
+            if let Some(connection) = &mut self.sides[from].connection
+                && wire.tells
+            {
+                connection.too_big(sequence, wire.carries, Instant(self.now));
+            }
+            return;
+        }
         let mut at = self.now;
         let carrying = ((bytes.len() as u64 + 58) * 1_000_000).checked_div(wire.rate);
         if let Some(carrying) = carrying {

@@ -153,6 +153,11 @@ impl Script {
         passed / 1000
     }
 
+    /// Has a router say that the segment of this number was too big.
+    pub fn too_big(&mut self, sequence: u32, segment: u16) -> bool {
+        self.connection.too_big(OURS + sequence, segment, Instant(self.now))
+    }
+
     pub fn close(&mut self) {
         let released = &mut self.released;
         self.connection.close(|token| released.push(token));
