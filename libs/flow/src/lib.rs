@@ -10,6 +10,7 @@
 //!   and that each source has its share of, and for as long as the standards ask. A flow of TCP is
 //!   followed by its windows. Flows are in memory that outlives the router, whose next life
 //!   believes what it has checked.
+//! * [`Fragments`] knows which flow a later fragment belongs to, and lets no byte through twice.
 //! * [`Nat`] gives flows of IPv4 their outer addresses and ports.
 //!
 //! Whatever a peer sends is no panic and no unbounded work.
@@ -32,6 +33,7 @@ extern crate std;
 mod answer;
 pub mod checksum;
 mod flow;
+mod fragments;
 mod hash;
 mod header;
 mod index;
@@ -48,6 +50,7 @@ mod tuple;
 
 pub use answer::{LONGEST_ANSWER, Problem, answer, may_be_answered};
 pub use flow::{Direction, Flow, State, Timeouts};
+pub use fragments::{Followed, Fragments};
 pub use hash::Key;
 pub use header::Fragment;
 pub use limit::{Limits, Rate};

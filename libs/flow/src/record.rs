@@ -49,7 +49,7 @@ pub const fn memory_words(flows: usize) -> usize {
 
 /// A tuple in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packed([u64; 5]);
+pub struct Packed(pub [u64; 5]);
 
 /// Bits of a packed tuple's first word: source and destination are of IPv6.
 const IS_V6: [u64; 2] = [1 << 8, 1 << 9];

@@ -3,6 +3,7 @@
 mod adoption;
 mod answers;
 mod connections;
+mod fragments;
 mod make;
 mod packets;
 mod rewriting;
