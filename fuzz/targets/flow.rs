@@ -2,7 +2,8 @@
 //!
 //! The input is packets with what is to become of them. Whatever they are, no length leads beyond
 //! them; what is translated still parses, has the tuple that was asked for, and right checksums if
-//! it had right ones before.
+//! it had right ones before. Those that a router with a small table forwards leave it sound, and
+//! its next life finds each flow again; words that the input spoils have it find fewer.
 
 #![no_main]
 
@@ -10,10 +11,15 @@
 mod input;
 
 use culm_flow::rewrite::{clamp_mss, count_hop, translate, translate_error};
-use culm_flow::{LONGEST_ANSWER, Packet, Problem, Transport, Tuple, answer, checksum, checksum_is_right};
+use culm_flow::{
+    Direction, Flow, Followed, Fragments, Inward, Key, LONGEST_ANSWER, Nat, Packet, Pool, Problem, Settings, Table,
+    Timeouts, Tracked, Transport, Tuple, answer, checksum, checksum_is_right, memory_words,
+};
 use input::Input;
 use libfuzzer_sys::fuzz_target;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Gives an IPv4 header its checksum, which the fuzzer would seldom find.
 fn seal(bytes: &mut [u8], at: usize) {
@@ -97,8 +103,92 @@ fn forward(bytes: &mut [u8], packet: Packet, input: &mut Input<'_>) {
     }
 }
 
+/// Flows that the router has room for.
+const FLOWS: usize = 12;
+
+/// The address by which hosts inside are seen.
+const OUTER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 80);
+
+/// A router whose inner net is 10/8.
+struct Router<'a> {
+    table: Table<'a>,
+    nat: Nat,
+    fragments: Fragments,
+    now: u64,
+}
+
+fn settings(key: u64) -> Settings {
+    Settings { key: Key([key, 1]), timeouts: Timeouts::default(), most_per_source: 7 }
+}
+
+fn nat() -> Nat {
+    let pool = Pool { first: SocketAddrV4::new(OUTER, 50), last: 70, keeps_parity: true };
+    Nat::new(Key([2, 1]), &[pool], &[], FLOWS).expect("a pool")
+}
+
+impl Router<'_> {
+    /// Finds or begins a packet's flow.
+    fn flow(&mut self, tuple: &Tuple, packet: &Packet) -> Option<(Flow, Direction)> {
+        let nat = &mut self.nat;
+        if let Some((id, direction)) = self.table.find(tuple, self.now) {
+            let flow = self.table.flow(id).expect("it was found");
+            let verdict = self.table.track(id, direction, packet, self.now, |flow, _| nat.release(flow));
+            return (verdict == Tracked::Belongs).then_some((flow, direction));
+        }
+        let inside = |address: IpAddr| matches!(address, IpAddr::V4(address) if address.octets()[0] == 10);
+        let to = match tuple.destination {
+            IpAddr::V4(address) if address == OUTER => {
+                match nat.inward(tuple.protocol, SocketAddrV4::new(address, tuple.destination_port))? {
+                    Inward::Mapped(inner) | Inward::Forwarded(inner) => Some(inner),
+                }
+            }
+            _ => None,
+        };
+        let reply = nat.begin(tuple, to, inside(tuple.source).then_some(0))?;
+        match self.table.insert([tuple, &reply], packet, 0, self.now, |flow, _| nat.release(flow)) {
+            Ok(id) => Some((self.table.flow(id)?, Direction::Original)),
+            Err(_) => {
+                nat.release_tuples(tuple, &reply);
+                None
+            }
+        }
+    }
+
+    fn route(&mut self, bytes: &mut [u8], packet: &Packet) -> Option<()> {
+        let was_right = checksum_is_right(packet, bytes);
+        if let Transport::Error(quoted) = &packet.transport {
+            let (id, direction) = self.table.find_quoted(quoted, self.now)?;
+            let (about, source, destination) = self.table.flow(id)?.error_onward(direction, packet.source);
+            translate_error(bytes, packet, &about, source, destination).ok()?;
+        } else {
+            let Followed::Of(tuple) = self.fragments.follow(packet, self.now) else { return None };
+            let (flow, direction) = self.flow(&tuple, packet)?;
+            translate(bytes, packet, &flow.onward(direction)).ok()?;
+        }
+        let sent = Packet::read(bytes).expect("it is still a packet");
+        assert!(stays(was_right, checksum_is_right(&sent, bytes)));
+        Some(())
+    }
+}
+
+/// Checks that the flows of a table are found, and its mappings are theirs.
+fn is_sound(table: &Table<'_>, nat: &Nat, now: u64) {
+    let flows: Vec<Flow> = table.flows().map(|(_, flow)| flow).collect();
+    assert!(flows.len() == table.count() && flows.len() <= FLOWS);
+    let translated = flows.iter().filter(|flow| flow.original.source != flow.reply.destination);
+    assert!(nat.count() <= translated.count());
+    for flow in flows {
+        let found = [&flow.original, &flow.reply].map(|tuple| table.find(tuple, now).is_some());
+        assert!(found[0] == found[1]);
+    }
+}
+
 fuzz_target!(|bytes: &[u8]| {
     let mut input = Input::new(bytes);
+    let memory: Vec<AtomicU64> = (0..memory_words(FLOWS)).map(|_| AtomicU64::new(0)).collect();
+    let table = Table::new(&settings(1), &memory);
+    let fragments = Fragments::new(Key([3, 1]), 4);
+    let mut router = Router { table, nat: nat(), fragments, now: 0 };
     while !input.is_over() {
         let (kind, length) = (input.byte(), input.byte());
         let mut packet = input.bytes(length.into()).to_vec();
@@ -106,8 +196,23 @@ fuzz_target!(|bytes: &[u8]| {
             seal_error(&mut packet);
             seal(&mut packet, 0);
         }
+        router.now += u64::from(kind >> 4) * 10_000;
         if let Ok(read) = Packet::read(&packet) {
-            forward(&mut packet, read, &mut input);
+            if kind & 2 != 0 {
+                router.route(&mut packet, &read);
+            } else {
+                forward(&mut packet, read, &mut input);
+            }
         }
+        if kind & 4 != 0 {
+            let word = &memory[usize::from(input.byte()) % memory.len()];
+            let (mut again, spoilt) = (nat(), u64::from(kind & 8) << (input.byte() % 60));
+            word.store(word.load(Relaxed) ^ spoilt, Relaxed);
+            let (table, adopted) = Table::adopt(&settings(2), &memory, router.now, |flow| again.believe(flow));
+            assert!(spoilt != 0 || adopted.kept + adopted.refused == router.table.count());
+            is_sound(&table, &again, router.now);
+            (router.table, router.nat) = (table, again);
+        }
+        is_sound(&router.table, &router.nat, router.now);
     }
 });
