@@ -25,46 +25,28 @@ use culm_abi::syscall;
 const FAULT_STACK: usize = 12 * 1024 - 16;
 
 core::arch::global_asm!(
+    pair_macros!(),
     r#"
     // Saves what a system call keeps to the registers at x17; clobbers x16 and x18.
     .macro save_kept
     mrs     x16, sp_el0
     mrs     x18, elr_el1
-    stp     x19, x20, [x17, #152]
-    stp     x21, x22, [x17, #168]
-    stp     x23, x24, [x17, #184]
-    stp     x25, x26, [x17, #200]
-    stp     x27, x28, [x17, #216]
+    pairs   stp, 19, 27, x17
     stp     x29, x16, [x17, #232]
     str     x18, [x17, #{pc}]
     .endm
 
     .macro save_message
-    stp     x0, x1, [sp, #{message}]
-    stp     x2, x3, [sp, #{message} + 16]
-    stp     x4, x5, [sp, #{message} + 32]
-    stp     x6, x7, [sp, #{message} + 48]
+    pairs   stp, 0, 6, sp, {message}
     .endm
 
     // Saves all registers of an interrupted domain; its x16 and x17 are below the stack.
     .macro save_all
     ldr     x16, [sp, #{current}]
-    stp     x0, x1, [x16, #0]
-    stp     x2, x3, [x16, #16]
-    stp     x4, x5, [x16, #32]
-    stp     x6, x7, [x16, #48]
-    stp     x8, x9, [x16, #64]
-    stp     x10, x11, [x16, #80]
-    stp     x12, x13, [x16, #96]
-    stp     x14, x15, [x16, #112]
+    pairs   stp, 0, 14, x16
     ldp     x0, x1, [sp, #-16]
     stp     x0, x1, [x16, #128]
-    stp     x18, x19, [x16, #144]
-    stp     x20, x21, [x16, #160]
-    stp     x22, x23, [x16, #176]
-    stp     x24, x25, [x16, #192]
-    stp     x26, x27, [x16, #208]
-    stp     x28, x29, [x16, #224]
+    pairs   stp, 18, 28, x16
     mrs     x1, sp_el0
     mrs     x2, elr_el1
     mrs     x3, spsr_el1
@@ -84,11 +66,7 @@ core::arch::global_asm!(
     msr     elr_el1, x11
     msr     ttbr0_el1, x12
     msr     tpidr_el0, xzr
-    ldp     x19, x20, [x0, #152]
-    ldp     x21, x22, [x0, #168]
-    ldp     x23, x24, [x0, #184]
-    ldp     x25, x26, [x0, #200]
-    ldp     x27, x28, [x0, #216]
+    pairs   ldp, 19, 27, x0
     .endm
 
     .macro clear from, to
@@ -103,7 +81,6 @@ core::arch::global_asm!(
     b       \name
     .endm
 
-    .altmacro
     .text
     .balign 0x800
     .globl culm_vectors
@@ -184,10 +161,7 @@ fast_exit_message:
     mov     x8, x1
     msr     spsr_el1, xzr
     load_kept
-    ldp     x0, x1, [sp, #{message}]
-    ldp     x2, x3, [sp, #{message} + 16]
-    ldp     x4, x5, [sp, #{message} + 32]
-    ldp     x6, x7, [sp, #{message} + 48]
+    pairs   ldp, 0, 6, sp, {message}
     clear   9, 18
     mov     x30, xzr
     eret
@@ -252,21 +226,12 @@ culm_resume:
 1:  clear   10, 18
     mov     x30, xzr
     eret
-2:  ldp     x2, x3, [x0, #16]
-    ldp     x4, x5, [x0, #32]
-    ldp     x6, x7, [x0, #48]
+2:  pairs   ldp, 2, 6, x0
     ldp     x0, x1, [x0, #0]
     b       1b
 3:  ldp     x30, x11, [x0, #{link}]
     msr     spsr_el1, x11
-    ldp     x2, x3, [x0, #16]
-    ldp     x4, x5, [x0, #32]
-    ldp     x6, x7, [x0, #48]
-    ldp     x8, x9, [x0, #64]
-    ldp     x10, x11, [x0, #80]
-    ldp     x12, x13, [x0, #96]
-    ldp     x14, x15, [x0, #112]
-    ldp     x16, x17, [x0, #128]
+    pairs   ldp, 2, 16, x0
     ldr     x18, [x0, #144]
     ldp     x0, x1, [x0, #0]
     eret
@@ -305,6 +270,8 @@ fault_owner:                        // the affinity of the core that faulted, 0 
     .zero   {fault_stack}
     .text
     .noaltmacro
+    .purgem pair
+    .purgem pairs
     "#,
     current = const Processor::CURRENT,
     message = const Processor::MESSAGE,

@@ -108,6 +108,7 @@ mod place {
 }
 
 core::arch::global_asm!(
+    pair_macros!(),
     r#"
     .text
     // x0: the virtual CPU's page, x1-x9: what `place` says. The core's state is at sp.
@@ -131,20 +132,7 @@ culm_enter_guest:
     msr     cpacr_el1, x1           // CPTR_EL2
     ldr     x1, [x0, #{pc}]
     msr     elr_el1, x1
-    ldp     x2, x3, [x0, #16]
-    ldp     x4, x5, [x0, #32]
-    ldp     x6, x7, [x0, #48]
-    ldp     x8, x9, [x0, #64]
-    ldp     x10, x11, [x0, #80]
-    ldp     x12, x13, [x0, #96]
-    ldp     x14, x15, [x0, #112]
-    ldp     x16, x17, [x0, #128]
-    ldp     x18, x19, [x0, #144]
-    ldp     x20, x21, [x0, #160]
-    ldp     x22, x23, [x0, #176]
-    ldp     x24, x25, [x0, #192]
-    ldp     x26, x27, [x0, #208]
-    ldp     x28, x29, [x0, #224]
+    pairs   ldp, 2, 28, x0
     ldr     x30, [x0, #240]
     ldp     x0, x1, [x0, #0]
     eret
@@ -158,20 +146,7 @@ culm_enter_guest:
     stp     x0, x1, [sp, #-16]
     ldr     x1, [sp, #{current}]
     ldr     x0, [x1, #({page} * 8)]
-    stp     x2, x3, [x0, #16]
-    stp     x4, x5, [x0, #32]
-    stp     x6, x7, [x0, #48]
-    stp     x8, x9, [x0, #64]
-    stp     x10, x11, [x0, #80]
-    stp     x12, x13, [x0, #96]
-    stp     x14, x15, [x0, #112]
-    stp     x16, x17, [x0, #128]
-    stp     x18, x19, [x0, #144]
-    stp     x20, x21, [x0, #160]
-    stp     x22, x23, [x0, #176]
-    stp     x24, x25, [x0, #192]
-    stp     x26, x27, [x0, #208]
-    stp     x28, x29, [x0, #224]
+    pairs   stp, 2, 28, x0
     ldp     x2, x3, [sp, #-16]
     stp     x2, x3, [x0, #0]
     mrs     x2, elr_el1
@@ -245,6 +220,9 @@ culm_guest_defect:
     add     x0, x0, #0x200
     br      x0
     .ltorg
+    .noaltmacro
+    .purgem pair
+    .purgem pairs
     "#,
     hcr_guest = const HCR_GUEST,
     hcr_domain = const HCR_DOMAIN,
