@@ -178,6 +178,10 @@ pub struct DomainDescription {
     /// Of a virtual CPU, address of its [`crate::guest::VirtualCpu`] in the kernel's address space;
     /// 0 for a protection domain.
     pub virtual_cpu: u64,
+    /// Address, in the kernel's address space, of the zeroed [`VectorRegisters`] that keep its
+    /// vector registers while another uses those of the core; 0 for a domain that may not use them.
+    /// Each virtual CPU has one.
+    pub vectors: u64,
     /// Nanoseconds that it may run in each period; 0 for no limit.
     pub budget: u64,
     /// Period in nanoseconds.
@@ -204,6 +208,19 @@ pub struct DomainDescription {
     pub supervisor_word: u32,
     /// Bit in that word.
     pub supervisor_bit: u32,
+}
+
+/// The vector registers of a domain or of a virtual CPU (Arm ARM B1.2), while they are not in the
+/// processor.
+#[derive(Clone, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C, align(16))]
+pub struct VectorRegisters {
+    /// `V0` to `V31`.
+    pub vectors: [u128; 32],
+    /// `FPSR`.
+    pub status: u64,
+    /// `FPCR`.
+    pub control: u64,
 }
 
 /// Bits of [`DomainDescription::flags`].

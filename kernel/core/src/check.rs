@@ -91,9 +91,10 @@ impl System<'_> {
     }
 
     /// Returns whether a virtual CPU has what the kernel relies on: a monitor of a higher priority,
-    /// no channels of its own, and the core to itself, whose guest registers keep its state. Those
-    /// of one guest, which send each other interrupts, have one table, one monitor and different
-    /// numbers; a table has an identifier of its own, by which processors remember translations.
+    /// a place for its vector registers, no channels, and the core to itself, whose guest registers
+    /// keep its state. Those of one guest, which send each other interrupts, have one table, one
+    /// monitor and different numbers; a table has an identifier of its own, by which processors
+    /// remember translations.
     fn is_virtual_cpu_sound(&self, index: usize, domain: &DomainDescription) -> bool {
         if !is_virtual_cpu(domain) {
             return true;
@@ -109,7 +110,7 @@ impl System<'_> {
             let is_another = other.supervisor == domain.supervisor && other.start_block != domain.start_block;
             sound && if is_sibling { is_another } else { is_apart }
         });
-        is_below && alone && is_of_its_guest && domain.end_count == 0 && domain.flags == 0
+        is_below && alone && is_of_its_guest && domain.end_count == 0 && domain.flags == 0 && domain.vectors != 0
     }
 
     fn is_end_sound(&self, owner: u32, number: u32, end: &EndDescription) -> bool {

@@ -53,6 +53,8 @@ pub struct Core<'s, C: Context, H: Hardware> {
     pub(crate) guest: Option<u32>,
     /// The virtual CPUs of its guest, by their numbers, each by its index in the image.
     pub(crate) siblings: [u32; MAX_CPUS],
+    /// The domain or virtual CPU whose content the vector registers have.
+    pub(crate) vectors: u32,
 }
 
 impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
@@ -73,9 +75,22 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         let budgets = domains.iter().any(|domain| domain.budget.is_some());
         let guest = domains.iter().position(|domain| domain.virtual_cpu).map(|local| local as u32);
         let siblings = guest.map_or([NO_DOMAIN; MAX_CPUS], |local| siblings(&system, first + local));
-        let ready = ReadyQueue::new();
-        let mut core =
-            Self { hardware, system, domains, ready, timers, index, first, account, meter, budgets, guest, siblings };
+        let (ready, vectors) = (ReadyQueue::new(), guest.unwrap_or(NO_DOMAIN));
+        let mut core = Self {
+            hardware,
+            system,
+            domains,
+            ready,
+            timers,
+            index,
+            first,
+            account,
+            meter,
+            budgets,
+            guest,
+            siblings,
+            vectors,
+        };
         for local in 0..core.domains.len() as u32 {
             core.callers_changed(local);
             core.start(local);
@@ -93,6 +108,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
         if self.domains[local as usize].virtual_cpu {
             return self.start_guest(local);
         }
+        self.forget_vectors(local);
         let seed = self.hardware.seed();
         let domain = &mut self.domains[local as usize];
         let arguments = [description.start_block, u64::from(domain.restarts)];

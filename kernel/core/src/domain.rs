@@ -50,6 +50,12 @@ pub trait Context {
     /// Deals with the end of interrupts of which the guest's controller tells. Returns whether its
     /// monitor is to be told too.
     fn maintain(&mut self) -> bool;
+    /// Keeps the core's vector registers in the place of a domain or virtual CPU, whose they were.
+    fn keep_vectors(&mut self, description: &DomainDescription);
+    /// Loads the core's vector registers from that place.
+    fn load_vectors(&mut self, description: &DomainDescription);
+    /// Sets all registers in that place to zero.
+    fn clear_vectors(&mut self, description: &DomainDescription);
     /// Sets the result of a wait that ended with notifications.
     fn notified(&mut self, event: Event, set: u64);
     /// Sets the result of a wait that ended with a call.

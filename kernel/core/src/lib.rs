@@ -33,6 +33,7 @@ pub mod ready;
 mod supervise;
 pub mod system;
 pub mod timer;
+mod vectors;
 
 pub use crate::check::BadTable;
 pub use crate::core::{Core, Next};

@@ -157,6 +157,7 @@ fn a_virtual_cpu_is_below_its_monitor_and_has_nothing_else() {
     assert_eq!(with_virtual_cpu(|domains| domains[1].priority = 20), wrong);
     assert_eq!(with_virtual_cpu(|domains| domains[1].supervisor = NONE), Err(BadTable("ends", 0)));
     assert_eq!(with_virtual_cpu(|domains| domains[1].flags = culm_abi::system::domain_flags::MAY_HALT), wrong);
+    assert_eq!(with_virtual_cpu(|domains| domains[1].vectors = 0), wrong);
     assert_eq!(with_virtual_cpu(|domains| domains[0].virtual_cpu = 0x1000), Err(BadTable("domains", 0)));
 }
 

@@ -57,6 +57,8 @@ pub struct Manifest {
     pub min_stack: u64,
     /// Least heap that a system may give it.
     pub min_heap: Need,
+    /// Whether it uses floating-point and vector registers.
+    pub vectors: bool,
     /// Names of the counters that observers see.
     pub counters: Vec<String>,
     /// Set where the component is a driver.
@@ -128,6 +130,7 @@ fn read(text: &str, problems: &mut Problems) -> Option<Manifest> {
     let heap = table.take("heap").map_or(Some(0), |entry| read_memory(&entry, 0, problems));
     let min_stack = read_least(&mut table, "min_stack", stack, problems);
     let min_heap = read_need(&mut table, "min_heap", heap, problems);
+    let vectors = table.take("vectors").map_or(Some(false), |entry| Some(entry.boolean(problems)?.value));
     let counters = read_counters(&mut table, problems);
     let driver = match table.take("driver") {
         Some(entry) => read_driver(&entry, problems).map(Some),
@@ -157,6 +160,7 @@ fn read(text: &str, problems: &mut Problems) -> Option<Manifest> {
         heap: heap?,
         min_stack: min_stack?,
         min_heap: min_heap?.value,
+        vectors: vectors?,
         counters,
         driver,
         connections,

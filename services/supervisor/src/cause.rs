@@ -111,9 +111,10 @@ impl<'a> Cause<'a> {
         match syndrome >> 26 & 0x3f {
             0x00 => formatter.write_str("undefined instruction"),
             0x01 => formatter.write_str("wait-for-interrupt instruction, which only the kernel may use"),
-            0x07 | 0x19 | 0x1d | 0x2c => {
-                formatter.write_str("floating-point or vector instruction: components are built for soft float")
-            }
+            0x07 => formatter
+                .write_str("floating-point or vector instruction: it needs `vectors = true` in its component.toml"),
+            0x19 | 0x1d => formatter.write_str("instruction of SVE or SME, which no component has"),
+            0x2c => formatter.write_str("floating-point exception, which its FPCR has trap"),
             0x0d => formatter.write_str("branch to where none may go (branch target identification)"),
             0x0e => formatter.write_str("illegal execution state"),
             0x11 | 0x15 => formatter.write_str("system call that the kernel does not take this way"),
@@ -224,6 +225,10 @@ mod tests {
             assert_eq!(exception(0x20, status, 0, kernel), "jump to 0xffffff8000000000, which is the kernel's");
         }
         assert_eq!(exception(0x00, 0, 0, 0x20_1234), "undefined instruction");
+        assert_eq!(
+            exception(0x07, 0, 0, 0x20_1234),
+            "floating-point or vector instruction: it needs `vectors = true` in its component.toml"
+        );
         assert_eq!(exception(0x22, 0, 0, 0x20_1235), "jump to 0x201235, which is not aligned to 4");
         assert_eq!(exception(0x3c, 7, 0, 0x20_1234), "breakpoint instruction, brk #7");
         assert_eq!(exception(0x3f, 0, 0, 0), "exception of class 0x3f (syndrome 0xfe000000)");

@@ -48,6 +48,18 @@ fn no_register_leaks_from_one_domain_to_another() {
 }
 
 #[test]
+fn vector_registers_are_kept_for_whoever_may_use_them_and_trap_for_others() {
+    let mut machine = Boot::system("tests/systems/vectors.toml").start(&[]);
+    machine.expect_anywhere("trapped faulted: floating-point or vector instruction: it needs `vectors = true`");
+    machine.expect_anywhere("mortal: begins in life 1 with nothing of another");
+    for name in ["low", "high", "mortal"] {
+        machine.expect_anywhere(&format!("{name}: nothing lost in 20000 looks"));
+    }
+    machine.expect_anywhere("plain: nothing leaked in 5000 looks");
+    assert!(!machine.saw("lost:") && !machine.saw("leak:"), "{}", machine.tail());
+}
+
+#[test]
 fn hello_greets_once_a_second() {
     let mut machine = Boot::system("hello").start(&[]);
     for count in 1..=3 {

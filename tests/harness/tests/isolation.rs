@@ -52,7 +52,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("unaligned-exclusive", "not aligned"),
     ("undefined-instruction", "undefined instruction"),
     ("breakpoint", "breakpoint"),
-    ("floating-point", "floating-point"),
+    ("floating-point", "vector instruction: it needs `vectors = true`"),
     ("page-table-register", "undefined instruction"),
     ("interrupt-mask", "only the kernel may use"),
     ("timer-register", "only the kernel may use"),

@@ -15,7 +15,7 @@ use culm_kernel_core::system::Shared;
 use culm_kernel_core::timer::{Slot, TimerQueue};
 use culm_kernel_core::{Added, Context, Core, Domain, Entry, Hardware, Interrupt, Next, SignalLeft, System, Trap};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// The content of a domain's registers when it goes on.
@@ -49,6 +49,17 @@ pub struct FakeContext {
     pub added: Option<Added>,
     /// Whether the ends of its interrupts are none of its monitor's concern.
     pub maintains_itself: bool,
+    /// The place of its vector registers.
+    vectors: u64,
+    /// Whether another has them: then a guest's way in takes them back.
+    pub lacks_vectors: bool,
+}
+
+thread_local! {
+    /// The vector registers of the machine's cores, one word each, and how often one was stored or
+    /// loaded.
+    pub static VECTORS: RefCell<BTreeMap<u32, u64>> = const { RefCell::new(BTreeMap::new()) };
+    pub static VECTOR_MOVES: Cell<u32> = const { Cell::new(0) };
 }
 
 /// A message that begins with these words.
@@ -69,7 +80,7 @@ impl Context for FakeContext {
         Self::default()
     }
     fn start(&mut self, _: u64, _: u64, _: [u64; 2], seed: [u64; SEED_WORDS]) {
-        *self = Self { seen: Seen::Started, seed, ..Self::default() };
+        *self = Self { seen: Seen::Started, seed, vectors: self.vectors, ..Self::default() };
     }
     fn trap(&mut self) -> Trap {
         self.trap.unwrap_or(Trap::Exits)
@@ -94,6 +105,20 @@ impl Context for FakeContext {
     }
     fn maintain(&mut self) -> bool {
         !self.maintains_itself
+    }
+    fn keep_vectors(&mut self, description: &DomainDescription) {
+        VECTOR_MOVES.set(VECTOR_MOVES.get() + 1);
+        self.lacks_vectors = true;
+        self.vectors = VECTORS.with_borrow(|cores| cores.get(&description.core).copied().unwrap_or_default());
+    }
+    fn load_vectors(&mut self, description: &DomainDescription) {
+        VECTOR_MOVES.set(VECTOR_MOVES.get() + 1);
+        self.lacks_vectors = false;
+        VECTORS.with_borrow_mut(|cores| cores.insert(description.core, self.vectors));
+    }
+    fn clear_vectors(&mut self, description: &DomainDescription) {
+        assert_ne!(description.vectors, 0, "it has no place");
+        self.vectors = 0;
     }
     fn notified(&mut self, event: Event, set: u64) {
         assert!(!event.is_call());
@@ -257,6 +282,7 @@ impl Builder {
             stack_top: 0,
             start_block: 0,
             virtual_cpu: 0,
+            vectors: 0,
             budget: 0,
             period: 0,
             core,
@@ -278,6 +304,11 @@ impl Builder {
     pub fn budget(&mut self, domain: u32, budget: u64, period: u64) {
         let description = &mut self.domains[domain as usize].0;
         (description.budget, description.period) = (budget * TICK, period * TICK);
+    }
+
+    /// The domain may use vector registers.
+    pub fn vectors(&mut self, domain: u32) {
+        self.domains[domain as usize].0.vectors = 0x2000;
     }
 
     pub fn passive(&mut self, domain: u32) {
@@ -335,7 +366,7 @@ impl Builder {
         let number = self.domains.iter().filter(of_guest).count() as u64;
         let virtual_cpu = self.domain(core, priority);
         let description = &mut self.domains[virtual_cpu as usize].0;
-        (description.virtual_cpu, description.start_block) = (0x1000, number);
+        (description.virtual_cpu, description.start_block, description.vectors) = (0x1000, number, 0x2000);
         description.table = u64::from(monitor + 1) << ASID_SHIFT;
         (virtual_cpu, self.supervise(monitor, virtual_cpu))
     }

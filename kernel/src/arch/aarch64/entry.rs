@@ -14,8 +14,14 @@
 //! switches to no other domain saves nothing. An interrupt or fault saves all registers. On the way
 //! back every register that carries no result is cleared. So is `TPIDR_EL0`: a domain can write it
 //! without the kernel's help (Arm ARM D19.2.147), and would leave a message there for the next.
+//!
+//! No path here asks whether a domain may use vector registers. The saved registers of one that may
+//! name an empty address space, so whichever path leaves for it, its first instruction faults. That
+//! fault opens the vector registers, and `resume_open` loads the domain's own address space. From
+//! there to its next entry, exceptions come to `open_vectors`, which closes both again.
 
 use super::registers::{Registers, resume};
+use super::vectors::OPEN;
 use crate::processor::Processor;
 use core::mem::offset_of;
 use culm_abi::syscall;
@@ -96,6 +102,7 @@ culm_vectors:
 
     .balign 0x80                    // EL0, synchronous
     stp     x16, x17, [sp, #-16]
+user_exception:
     mrs     x16, esr_el1
     mov     x17, #0x56000000        // EC 0x15, SVC from AArch64, of 32 bits; below it the call's number
     sub     x16, x16, x17
@@ -196,9 +203,14 @@ user_interrupt:
     save_all
     bl      culm_interrupt
 
+open_fault:
+    save_all
+    mov     x3, #1
+    b       1f
 user_fault:
     save_all
-    mrs     x1, esr_el1
+    mov     x3, xzr
+1:  mrs     x1, esr_el1
     mrs     x2, far_el1
     bl      culm_fault
 
@@ -235,6 +247,52 @@ culm_resume:
     ldr     x18, [x0, #144]
     ldp     x0, x1, [x0, #0]
     eret
+
+    // x0: the saved registers of a domain, all of which are loaded; x1: its address space.
+    .globl culm_resume_open
+culm_resume_open:
+    mrs     x2, tpidr_el1
+    mov     sp, x2
+    str     x0, [sp, #{current}]
+    mov     x13, x1
+    load_kept
+    msr     ttbr0_el1, x13
+    ldr     x1, =open_vectors
+    msr     vbar_el1, x1
+    mov     x1, #{OPEN}
+    msr     cpacr_el1, x1
+    b       3b
+
+    // Closes the vector registers. The next exception return has all of it take effect.
+    .macro close_vectors
+    stp     x16, x17, [sp, #-16]
+    msr     cpacr_el1, xzr
+    ldr     x16, =culm_vectors
+    msr     vbar_el1, x16
+    ldr     x16, [sp, #{current}]
+    ldr     x16, [x16, #{table}]
+    msr     ttbr0_el1, x16
+    .endm
+
+    .balign 0x800
+open_vectors:
+    .rept   8
+    vector  kernel_fault            // this level
+    .endr
+    .balign 0x80                    // EL0, synchronous
+    close_vectors
+    mrs     x16, esr_el1
+    lsr     x16, x16, #26
+    cmp     x16, #0x15              // SVC from AArch64
+    b.eq    user_exception
+    b       open_fault
+    .balign 0x80                    // EL0, interrupt
+    close_vectors
+    b       user_interrupt
+    .rept   6
+    vector  kernel_fault            // as in the other table
+    .endr
+    .ltorg
 
     // Reports a defect of the kernel. The core's own stack may be broken, and its state may not
     // exist yet, so all cores share one static stack: the first core to fault claims it, reports,
@@ -277,6 +335,8 @@ fault_owner:                        // the affinity of the core that faulted, 0 
     message = const Processor::MESSAGE,
     sp = const offset_of!(Registers, sp),
     pc = const offset_of!(Registers, pc),
+    table = const offset_of!(Registers, table),
+    OPEN = const OPEN,
     link = const offset_of!(Registers, link),
     pstate = const offset_of!(Registers, pstate),
     resume = const offset_of!(Registers, resume),
@@ -299,6 +359,7 @@ const _: () = {
 unsafe extern "C" {
     fn culm_resume(registers: *mut Registers) -> !;
     fn culm_resume_notified(registers: *mut Registers, set: u64) -> !;
+    fn culm_resume_open(registers: *mut Registers, table: u64) -> !;
 }
 
 /// Leaves the kernel for the domain with these registers, whatever is on the kernel stack.
@@ -316,4 +377,11 @@ pub fn resume(registers: &'static mut Registers) -> ! {
 pub fn resume_notified(registers: &'static mut Registers, set: u64) -> ! {
     // SAFETY: [K4, K5] as in `resume`. It loads what the domain's system call has saved.
     unsafe { culm_resume_notified(registers, set) }
+}
+
+/// Leaves the kernel for the domain with these registers, all of which an exception has saved, in
+/// its own address space and with its vector registers open.
+pub fn resume_open(registers: &'static mut Registers, table: u64) -> ! {
+    // SAFETY: [K4, K5] as in `resume`.
+    unsafe { culm_resume_open(registers, table) }
 }

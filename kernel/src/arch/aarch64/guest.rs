@@ -7,12 +7,12 @@
 //! registers that its page holds ([`culm_abi::guest::VirtualCpu`]). While it runs, the vectors are
 //! the guest's.
 //!
-//! The registers of EL1 and of the vector unit are the guest's alone: neither the kernel, which is
-//! at EL2, nor a domain, which has no vectors, uses them. They stay in the processor, as do the
-//! virtual timer and the virtual interrupt controller; so a core has one virtual CPU. One of them a
-//! domain can use: `APGAKey_EL1`, the key of `PACGA`, which nothing takes from EL0. It is saved,
-//! and zero while domains run. (What the other keys of pointer authentication are for,
-//! `SCTLR_EL2` turns off.)
+//! The registers of EL1 are the guest's alone: neither the kernel, which is at EL2, nor a domain
+//! uses them. They stay in the processor, as do the virtual timer and the virtual interrupt
+//! controller; so a core has one virtual CPU. One of them a domain can use: `APGAKey_EL1`, the key
+//! of `PACGA`, which nothing takes from EL0. It is saved, and zero while domains run. (What the
+//! other keys of pointer authentication are for, `SCTLR_EL2` turns off.) The vector registers stay
+//! too, until a domain takes them: then the guest's next way in is another, which takes them back.
 //!
 //! While others run, `HCR_EL2.TGE` is set, and no virtual interrupt is taken.
 //!
@@ -140,6 +140,11 @@ culm_enter_guest:
     mov     x29, xzr
     bl      culm_guest_enters       // it comes here again
 
+culm_enter_guest_anew:              // the vector registers have another's content
+    mov     x0, sp
+    mov     x29, xzr
+    bl      culm_guest_vectors_back // it comes to culm_enter_guest
+
     // Saves the guest's registers and gives the processor back to the kernel and its domains. The
     // guest's x0 and x1 are below the stack.
     .macro leave_guest
@@ -248,6 +253,13 @@ const _: () = {
 
 unsafe extern "C" {
     fn culm_enter_guest();
+    fn culm_enter_guest_anew();
+}
+
+/// Returns where the way into a guest begins: if the vector registers have another's content, it
+/// takes them first.
+pub fn way_in(has_vectors: bool) -> u64 {
+    (if has_vectors { culm_enter_guest } else { culm_enter_guest_anew }) as *const () as u64
 }
 
 /// Returns the page of the virtual CPU with these registers.
@@ -271,15 +283,7 @@ pub fn registers(description: &DomainDescription, shared: &Shared, first: &Domai
     x[place::GENERATED] = core::ptr::from_ref(&shared.generated) as u64;
     x[place::PAGE] = description.virtual_cpu;
     x[place::HAS_KEY] = u64::from(has_generic_key());
-    Registers {
-        x,
-        sp: 0,
-        pc: culm_enter_guest as *const () as u64,
-        table: no_table(),
-        link: 0,
-        pstate: WAY_IN,
-        resume: resume::ALL,
-    }
+    Registers { x, sp: 0, pc: way_in(true), table: no_table(), link: 0, pstate: WAY_IN, resume: resume::ALL }
 }
 
 /// Returns whether the processor has `PACGA` and its key (`ID_AA64ISAR1_EL1` GPI and GPA,

@@ -4,9 +4,9 @@
 //! registers at EL2 with `HCR_EL2.E2H` set reach the EL2 registers), so all code after the boot
 //! code is the same.
 
-/// Assembly that begins with this can store and load registers by pairs, `from` to `to + 1`, each at
-/// its number times `size` behind `base` and `offset`. It ends with `.noaltmacro` and `.purgem` of
-/// both: other assembly may be in the same unit.
+/// Assembly that begins with this can store and load registers by pairs, `from` to `to + 1`, each
+/// at its number times `size` behind `base` and `offset`. It ends with `.noaltmacro` and `.purgem`
+/// of both: other assembly may be in the same unit.
 macro_rules! pair_macros {
     () => {
         r#"
@@ -36,7 +36,8 @@ pub mod random;
 pub mod registers;
 #[macro_use]
 mod system_register;
+mod vectors;
 
 pub use boot::system_header;
-pub use entry::{resume, resume_notified};
+pub use entry::{resume, resume_notified, resume_open};
 pub use firmware::set_entry_level;

@@ -1,6 +1,7 @@
 //! The saved registers of a protection domain, or of the way into a guest ([`super::guest`]).
 
-use super::guest;
+use super::boot::no_table;
+use super::{guest, vectors};
 use culm_abi::start::SEED_WORDS;
 use culm_abi::syscall::{CallStatus, Event, FaultReport, MESSAGE_WORDS};
 use culm_abi::system::DomainDescription;
@@ -29,7 +30,7 @@ pub struct Registers {
     pub sp: u64,
     /// The program counter.
     pub pc: u64,
-    /// `TTBR0`: the address space.
+    /// `TTBR0`: the address space, an empty one for a domain that may use vector registers.
     pub table: u64,
     /// `x30`.
     pub link: u64,
@@ -55,10 +56,11 @@ impl Registers {
 
 impl Context for Registers {
     fn new(description: &DomainDescription, shared: &Shared, first: &DomainDescription) -> Self {
-        if description.virtual_cpu == 0 {
-            return Self::of(description.table);
+        match (description.virtual_cpu, description.vectors) {
+            (0, 0) => Self::of(description.table),
+            (0, _) => Self::of(no_table()),
+            _ => guest::registers(description, shared, first),
         }
-        guest::registers(description, shared, first)
     }
 
     fn start(&mut self, entry: u64, stack: u64, arguments: [u64; 2], seed: [u64; SEED_WORDS]) {
@@ -93,6 +95,24 @@ impl Context for Registers {
 
     fn maintain(&mut self) -> bool {
         guest::maintain(self)
+    }
+
+    fn keep_vectors(&mut self, description: &DomainDescription) {
+        vectors::keep(description);
+        if description.virtual_cpu != 0 {
+            self.pc = guest::way_in(false);
+        }
+    }
+
+    fn load_vectors(&mut self, description: &DomainDescription) {
+        vectors::load(description);
+        if description.virtual_cpu != 0 {
+            self.pc = guest::way_in(true);
+        }
+    }
+
+    fn clear_vectors(&mut self, description: &DomainDescription) {
+        vectors::clear(description);
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
-// memcpy, memmove, memset, memcmp and bcmp for components, which have no vector registers: pairs of
-// general registers, 64 bytes per round, or 256. From 8 bytes on nothing goes byte by byte: what is
-// left over is covered by accesses that overlap others. Normal memory allows unaligned accesses
+// memcpy, memmove, memset, memcmp and bcmp for components, most of which have no vector registers:
+// pairs of general registers, 64 bytes per round, or 256. From 8 bytes on nothing goes byte by byte:
+// what is left over is covered by accesses that overlap others. Normal memory allows unaligned accesses
 // (Arm ARM B2.8.2); none of this is for device memory.
 
     .section .text.memory, "ax", %progbits

@@ -14,6 +14,8 @@ mod other;
 mod program;
 #[cfg(target_os = "none")]
 mod timer;
+#[cfg(target_os = "none")]
+mod vectors;
 
 #[cfg(not(target_os = "none"))]
 fn main() {

@@ -1,6 +1,6 @@
 //! The program around the checks.
 
-use crate::{firmware, interrupts, other, timer};
+use crate::{firmware, interrupts, other, timer, vectors};
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use culm_tests_guest::machine::{call, microsecond, now};
@@ -61,6 +61,7 @@ extern "C" fn guest_main(_: usize, argument: u64) -> ! {
     }
     interrupts::run();
     timer::run();
+    vectors::run();
     firmware::run();
     firmware::debug_in_aarch32()
 }

@@ -6,14 +6,37 @@
 use super::toolchain::{TargetSupport, Toolchain};
 use crate::failure::Failure;
 use crate::tree::Tree;
+use culm_manifest::Manifest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-/// The target of kernel and components: no floating point, so that there are no vector registers to
-/// save.
-pub const TARGET: &str = "aarch64-unknown-none-softfloat";
+/// What a program is compiled for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// The kernel and nearly all components: general registers only.
+    #[default]
+    General,
+    /// Components that use vector registers. A target of its own, since it passes floating-point
+    /// numbers in other registers: the compiler does not let the other one have vectors.
+    Vectors,
+}
+
+impl Target {
+    /// Rust's name for it.
+    pub const fn triple(self) -> &'static str {
+        match self {
+            Self::General => "aarch64-unknown-none-softfloat",
+            Self::Vectors => "aarch64-unknown-none",
+        }
+    }
+
+    /// The target of a component.
+    pub fn of(manifest: &Manifest) -> Self {
+        if manifest.vectors { Self::Vectors } else { Self::General }
+    }
+}
 
 /// How much the compiler optimises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,17 +82,31 @@ impl Cargo {
 
     /// Builds the program `name` of a package that is linked like no component.
     pub fn program(&self, package: &str, name: &str) -> Result<PathBuf, Failure> {
-        let mut command = self.command("build", &self.culm, &[package.to_string()].into(), None);
+        let mut command = self.command("build", Target::General, &self.culm, &[package.to_string()].into(), None);
         let built = self.run(command.args(["--bin", name]))?.0;
         built.get(name).cloned().ok_or_else(|| {
             Failure::new(format!("`{name}` does not build")).help("cargo's messages are above; they say what is wrong")
         })
     }
 
-    /// Builds `components` of a cargo workspace, given as names of their crates.
-    pub fn components(&self, workspace: &Path, components: &BTreeSet<String>) -> Result<Built, Failure> {
+    /// Builds `components` of a cargo workspace, given as names of their crates, for a target of
+    /// theirs.
+    pub fn components(
+        &self,
+        target: Target,
+        workspace: &Path,
+        components: &BTreeSet<String>,
+    ) -> Result<Built, Failure> {
+        if self.support(target).is_none() {
+            let names = components.iter().map(String::as_str).collect::<Vec<_>>().join("`, `");
+            let (rust, triple) = (self.toolchain.rustc.display(), target.triple());
+            let message = format!("this Rust cannot compile for vector registers, which `{names}` uses");
+            return Err(Failure::new(message)
+                .detail(format!("{rust} has neither the target {triple} nor the library sources"))
+                .help(format!("`rustup target add {triple}`, or install the sources: Debian's rust-web-src")));
+        }
         let script = self.culm.join("runtime/link.ld");
-        let built = self.build(workspace, components, Some(&script))?;
+        let built = self.build(target, workspace, components, &script)?;
         let missing: Vec<&str> =
             components.iter().map(String::as_str).filter(|&name| !built.contains_key(name)).collect();
         match missing.as_slice() {
@@ -87,8 +124,15 @@ impl Cargo {
     }
 
     /// Builds `packages` as far as they build.
-    fn build(&self, workspace: &Path, packages: &BTreeSet<String>, script: Option<&Path>) -> Result<Built, Failure> {
-        let (built, status) = self.run(self.command("build", workspace, packages, script).arg("--keep-going"))?;
+    fn build(
+        &self,
+        target: Target,
+        workspace: &Path,
+        packages: &BTreeSet<String>,
+        script: &Path,
+    ) -> Result<Built, Failure> {
+        let mut command = self.command("build", target, workspace, packages, Some(script));
+        let (built, status) = self.run(command.arg("--keep-going"))?;
         // Without success an executable can be one of an earlier build; only what cargo named is
         // taken.
         if status.success() && packages.iter().any(|package| !built.contains_key(package)) {
@@ -125,22 +169,37 @@ impl Cargo {
     }
 
     /// The command that has clippy look at `packages` of a cargo workspace.
-    pub fn clippy(&self, workspace: &Path, packages: &BTreeSet<String>) -> Command {
-        self.command("clippy", workspace, packages, None)
+    pub fn clippy(&self, target: Target, workspace: &Path, packages: &BTreeSet<String>) -> Command {
+        self.command("clippy", target, workspace, packages, None)
     }
 
     /// The command that has rustdoc look at `packages` of a cargo workspace.
     pub fn doc(&self, workspace: &Path, packages: &BTreeSet<String>) -> Command {
-        let mut command = self.command("doc", workspace, packages, None);
+        let mut command = self.command("doc", Target::General, workspace, packages, None);
         command.arg("--no-deps");
         command
     }
 
-    fn command(&self, verb: &str, workspace: &Path, packages: &BTreeSet<String>, script: Option<&Path>) -> Command {
+    /// Where `core` for a target comes from, if there is any.
+    fn support(&self, target: Target) -> Option<TargetSupport> {
+        match target {
+            Target::General => Some(self.toolchain.support),
+            Target::Vectors => self.toolchain.vectors,
+        }
+    }
+
+    fn command(
+        &self,
+        verb: &str,
+        target: Target,
+        workspace: &Path,
+        packages: &BTreeSet<String>,
+        script: Option<&Path>,
+    ) -> Command {
         let mut command = Command::new(&self.toolchain.cargo);
         command
             .current_dir(workspace)
-            .args([verb, "--target", TARGET])
+            .args([verb, "--target", target.triple()])
             .env("RUSTC", &self.toolchain.rustc)
             // A warning that a later Rust will reject the standard library does not help a person
             // who builds a system.
@@ -150,13 +209,14 @@ impl Cargo {
         if self.profile == Profile::Release {
             command.arg("--release");
         }
-        if self.toolchain.support == TargetSupport::Source {
+        if self.support(target) == Some(TargetSupport::Source) {
             command
                 .args(["-Zbuild-std=core,alloc,compiler_builtins", "-Zbuild-std-features=compiler-builtins-mem"])
                 .env("RUSTC_BOOTSTRAP", "1");
         }
         if let Some(linker) = &self.toolchain.linker {
-            command.env("CARGO_TARGET_AARCH64_UNKNOWN_NONE_SOFTFLOAT_LINKER", linker);
+            let triple = target.triple().replace('-', "_").to_uppercase();
+            command.env(format!("CARGO_TARGET_{triple}_LINKER"), linker);
         }
         if let Some(script) = script {
             // Unaligned accesses to normal memory work while translation is on, which it always is

@@ -7,6 +7,6 @@ pub mod elf;
 mod system;
 mod toolchain;
 
-pub use cargo::{Built, Cargo, Profile, TARGET};
+pub use cargo::{Built, Cargo, Profile, Target};
 pub use system::{BuiltSystem, build_system, output_folder};
 pub use toolchain::{TargetSupport, Toolchain, Version, ask, find_program, minimum_rust};

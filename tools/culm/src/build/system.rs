@@ -1,7 +1,7 @@
 //! From a checked plan to an image on disk: programs are built, memory is laid out, the image and
 //! its report are written.
 
-use super::cargo::{Built, Cargo, Profile};
+use super::cargo::{Built, Cargo, Profile, Target};
 use super::elf::{self, Program};
 use super::toolchain::Toolchain;
 use crate::failure::Failure;
@@ -57,8 +57,8 @@ pub fn build_system(tree: &Tree, plan: &Plan, picture: &[u8], profile: Profile) 
     let cargo = Cargo::new(Toolchain::find()?, tree, profile);
     let kernel_path = cargo.kernel()?;
     let mut built = Built::new();
-    for (workspace, names) in crates(tree, plan) {
-        built.extend(cargo.components(workspace, &names)?);
+    for ((workspace, target), names) in crates(tree, plan) {
+        built.extend(cargo.components(target, workspace, &names)?);
     }
     let kernel = Program::read(&kernel_path)?;
     let programs = plan
@@ -95,11 +95,13 @@ pub fn build_system(tree: &Tree, plan: &Plan, picture: &[u8], profile: Profile) 
     Ok(BuiltSystem { image: path, report })
 }
 
-/// The crates of the system's components, by the cargo workspace that has them.
-fn crates<'t>(tree: &'t Tree, plan: &Plan) -> BTreeMap<&'t Path, BTreeSet<String>> {
-    let mut crates: BTreeMap<&Path, BTreeSet<String>> = BTreeMap::new();
+/// The crates of the system's components, by the cargo workspace that has them, and by what they
+/// are compiled for.
+fn crates<'t>(tree: &'t Tree, plan: &Plan) -> BTreeMap<(&'t Path, Target), BTreeSet<String>> {
+    let mut crates: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
     for component in &plan.components {
-        crates.entry(tree.of_crate(&component.folder)).or_default().insert(component.manifest.name.clone());
+        let place = (tree.of_crate(&component.folder), Target::of(&component.manifest));
+        crates.entry(place).or_default().insert(component.manifest.name.clone());
     }
     crates
 }

@@ -4,7 +4,7 @@
 //! A machine can have several, of which the first on the path need not be the one that can; nothing
 //! is installed here, that is the work of `./culm setup`.
 
-use super::TARGET;
+use super::Target;
 use crate::failure::Failure;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -62,6 +62,8 @@ pub struct Toolchain {
     pub version: Version,
     /// Where `core` comes from.
     pub support: TargetSupport,
+    /// Where that for components with vector registers comes from, if it can compile for them.
+    pub vectors: Option<TargetSupport>,
     /// The linker to name to rustc; `None` where rustc brings one.
     pub linker: Option<PathBuf>,
 }
@@ -77,7 +79,7 @@ impl Toolchain {
                 Err(reason) => rejected.push(format!("{}: {reason}", cargo.display())),
             }
         }
-        let failure = Failure::new(format!("no Rust on this machine can build for {TARGET}"));
+        let failure = Failure::new(format!("no Rust on this machine can build for {}", Target::General.triple()));
         let failure = rejected.into_iter().fold(failure, Failure::detail);
         Err(failure.help("`./culm setup` says what to install"))
     }
@@ -91,18 +93,20 @@ impl Toolchain {
             return Err(format!("rustc {version} is older than {}", minimum_rust()));
         }
         let rustlib = PathBuf::from(ask(&rustc, &["--print", "sysroot"])?.trim()).join("lib/rustlib");
-        let support = if rustlib.join(TARGET).join("lib").is_dir() {
-            TargetSupport::Installed
-        } else if rustlib.join("src/rust/library/core/Cargo.toml").is_file() {
-            TargetSupport::Source
-        } else {
-            return Err(format!("rustc {version} has neither the target {TARGET} nor the library sources"));
+        let has_source = rustlib.join("src/rust/library/core/Cargo.toml").is_file();
+        let support = |target: Target| match rustlib.join(target.triple()).join("lib").is_dir() {
+            true => Some(TargetSupport::Installed),
+            false => has_source.then_some(TargetSupport::Source),
         };
+        let vectors = support(Target::Vectors);
+        let support = support(Target::General).ok_or_else(|| {
+            format!("rustc {version} has neither the target {} nor the library sources", Target::General.triple())
+        })?;
         let linker = match own_linker(&rustlib) {
             true => None,
             false => Some(find_program("ld.lld").ok_or("ld.lld is missing (package lld)")?),
         };
-        Ok(Self { cargo: cargo.into(), rustc, version, support, linker })
+        Ok(Self { cargo: cargo.into(), rustc, version, support, vectors, linker })
     }
 }
 

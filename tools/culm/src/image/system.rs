@@ -74,6 +74,13 @@ pub(super) fn tables(plan: &Plan, layout: &Layout) -> Vec<u8> {
     memory
 }
 
+/// Where the kernel keeps the vector registers of `scheduled`, 0 if it uses none.
+fn vectors(plan: &Plan, layout: &Layout, scheduled: Scheduled) -> u64 {
+    let place = plan.vector_users().position(|user| user == scheduled);
+    let table = layout.tables.vectors.at(layout.kernel.space.address(layout.objects.state).unwrap_or(0));
+    place.map_or(0, |place| table.address + place as u64 * u64::from(table.stride))
+}
+
 fn put<T: IntoBytes + Immutable>(memory: &mut [u8], place: &TablePlace, elements: &[T]) {
     debug_assert_eq!((place.count as usize, place.stride as usize), (elements.len(), size_of::<T>()));
     let bytes = elements.as_bytes();
@@ -125,6 +132,7 @@ fn domain(plan: &Plan, layout: &Layout, firsts: &Firsts, id: DomainId) -> Domain
         stack_top: STACK_BASE + domain.stack,
         start_block: START_BASE,
         virtual_cpu: 0,
+        vectors: vectors(plan, layout, Scheduled::Domain(id)),
         budget: domain.budget.map_or(0, |budget| budget.budget),
         period: domain.budget.map_or(0, |budget| budget.period),
         core: domain.core,
@@ -153,6 +161,7 @@ fn virtual_cpu(plan: &Plan, layout: &Layout, firsts: &Firsts, (id, number): (Gue
         stack_top: 0,
         start_block: number as u64,
         virtual_cpu: layout.kernel.space.address(page).unwrap_or(0),
+        vectors: vectors(plan, layout, Scheduled::VirtualCpu(id, number)),
         budget: 0,
         period: 0,
         core: cpu.core,

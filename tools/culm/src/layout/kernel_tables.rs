@@ -6,7 +6,7 @@ use culm_abi::memory::{PAGE_SIZE, attribute_index};
 use culm_abi::syscall::GROUP;
 use culm_abi::system::{
     CoreDescription, DomainDescription, END_INTERRUPT, EndDescription, FIRST_INTERRUPT, InterruptRoute, KernelLayout,
-    MemoryRange, Table,
+    MemoryRange, Table, VectorRegisters,
 };
 
 /// Where a table stands in the memory that it shares with others.
@@ -53,6 +53,8 @@ pub struct KernelTables {
     pub words: TablePlace,
     /// Words of pending domains.
     pub pending_domains: TablePlace,
+    /// [`VectorRegisters`] of those that use them, in the order of [`Plan::vector_users`].
+    pub vectors: TablePlace,
     /// Timer slots.
     pub timer_slots: TablePlace,
     /// On pages of their own.
@@ -137,6 +139,7 @@ impl KernelTables {
             shared_state: state.place(domains, layout.shared_state as usize),
             words: state.place(words as usize, 8),
             pending_domains: state.place(pending as usize, 8),
+            vectors: state.place(plan.vector_users().count(), size_of::<VectorRegisters>()),
             timer_slots: state.place(domains, layout.timer_slot as usize),
             core_accounts: Packer::default().place(cores, size_of::<CoreAccount>()),
             domain_accounts: Packer::default().place(domains, size_of::<DomainAccount>()),

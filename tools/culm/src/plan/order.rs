@@ -1,7 +1,7 @@
 //! The order in which the image has all that the kernel schedules: by core, and of each core its
 //! protection domains before its virtual CPU.
 
-use super::{DomainId, GuestId, Plan, VirtualCpu};
+use super::{Domain, DomainId, GuestId, Plan, VirtualCpu};
 
 /// One that the kernel schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,16 @@ impl Order {
 }
 
 impl Plan {
+    /// Those that use vector registers: protection domains whose component does, and all virtual
+    /// CPUs.
+    pub fn vector_users(&self) -> impl Iterator<Item = Scheduled> + '_ {
+        let uses = |domain: &Domain| self.components[domain.component].manifest.vectors;
+        Order::new(self).0.into_iter().filter(move |scheduled| match *scheduled {
+            Scheduled::Domain(id) => uses(&self.domains[id]),
+            Scheduled::VirtualCpu(..) => true,
+        })
+    }
+
     /// The virtual CPUs of all guests.
     pub fn virtual_cpus(&self) -> impl Iterator<Item = &VirtualCpu> {
         self.guests.iter().flat_map(|guest| &guest.cpus)

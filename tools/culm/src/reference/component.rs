@@ -49,6 +49,14 @@ fn top() -> Table {
                  parentheses: `\"1MiB + connections * (send_buffer + 12KiB)\"`",
             ),
             key(
+                "vectors",
+                "true or false",
+                "`false`",
+                "it uses floating-point and vector registers: it is compiled for them, and the kernel lets it have them. \
+                 Each of its turns then costs [an exception more](../decisions/floating-point.md). Without this an \
+                 instruction that uses one is a fault; `f32` and `f64` are computed in general registers, slowly",
+            ),
+            key(
                 "counters",
                 "names",
                 "none",

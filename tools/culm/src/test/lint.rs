@@ -101,6 +101,7 @@ mod tests {
                 rustc: "rustc".into(),
                 version,
                 support: TargetSupport::Installed,
+                vectors: None,
                 linker: None,
             };
             Strictness::of(&toolchain, &root).expect("the checkout is whole")

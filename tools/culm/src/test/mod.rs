@@ -10,13 +10,14 @@ mod report;
 mod stage;
 mod tally;
 
-use crate::build::Toolchain;
+use crate::build::{Target, Toolchain};
 use crate::description::catalogue::Catalogue;
 use crate::failure::Failure;
 use crate::tree::Tree;
 use anyhow::Result;
 use culm_manifest::problem::suggest;
 use stage::{Stage, Workshop};
+use std::collections::{BTreeMap, BTreeSet};
 use tally::Tally;
 
 /// Names of all stages of the checkout's own tests.
@@ -46,7 +47,11 @@ pub fn test(options: &Options) -> Result<()> {
     let tree = Tree::find()?;
     let all = Catalogue::of(&tree).components.into_iter();
     let own = all.filter(|(_, component)| tree.of_crate(&component.folder) == tree.home());
-    let components: Vec<String> = own.map(|(name, _)| name).collect();
+    let mut components: BTreeMap<Target, BTreeSet<String>> = BTreeMap::new();
+    for (name, component) in own {
+        let target = component.manifest.as_ref().map(Target::of).unwrap_or_default();
+        components.entry(target).or_default().insert(name);
+    }
     let workshop = Workshop::new(tree, Toolchain::find()?, components)?;
     let stages: Vec<Stage> = Stage::all(&workshop, options.quick, options.soak);
     if options.list {
@@ -89,7 +94,7 @@ mod tests {
     fn all_stages_are_named() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let toolchain = Toolchain::find().expect("a Rust that builds for the target");
-        let workshop = Workshop::new(Tree::new(root, None), toolchain, Vec::new()).expect("the checkout is whole");
+        let workshop = Workshop::new(Tree::new(root, None), toolchain, BTreeMap::new()).expect("the checkout is whole");
         let names: Vec<&str> = Stage::all(&workshop, false, false).iter().map(|stage| stage.name).collect();
         assert_eq!(names, STAGES);
     }

@@ -3,10 +3,10 @@
 use super::lint::{self, Strictness};
 use super::report;
 use super::tally::Tally;
-use crate::build::{Cargo, Profile, Toolchain};
+use crate::build::{Cargo, Profile, Target, Toolchain};
 use crate::failure::Failure;
 use crate::tree::{Tree, cannot_build};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub struct Workshop {
     tree: Tree,
     toolchain: Toolchain,
     strictness: Strictness,
-    components: Vec<String>,
+    components: BTreeMap<Target, BTreeSet<String>>,
     tool: PathBuf,
     /// Where the programs' output goes.
     pub logs: PathBuf,
@@ -67,7 +67,11 @@ impl Workshop {
     /// # Errors
     /// Where the logs cannot be written, or the checkout does not say which Rust is the recorded
     /// one.
-    pub fn new(tree: Tree, toolchain: Toolchain, components: Vec<String>) -> Result<Self, Failure> {
+    pub fn new(
+        tree: Tree,
+        toolchain: Toolchain,
+        components: BTreeMap<Target, BTreeSet<String>>,
+    ) -> Result<Self, Failure> {
         let logs = tree.build.join("test-logs");
         std::fs::create_dir_all(&logs)
             .map_err(|error| cannot_build(format_args!("make the folder {}", logs.display()), &error))?;
@@ -141,21 +145,23 @@ impl Workshop {
         let is_culm = self.tree.workspace.is_none();
         let mut host = self.cargo(&["clippy", "--workspace", "--all-targets"]);
         let cargo = Cargo::new(self.toolchain.clone(), &self.tree, Profile::Release);
-        let mut packages: BTreeSet<String> = self.components.iter().cloned().collect();
+        let mut packages = self.components.clone();
         if is_culm {
             host.args(["--exclude", "culm-kernel"]);
-            packages.insert("culm-kernel".into());
-            packages.insert("culm-tests-guest".into());
+            let programs = ["culm-kernel", "culm-tests-guest"].map(String::from);
+            packages.entry(Target::General).or_default().extend(programs);
         }
-        let mut target = cargo.clippy(self.tree.home(), &packages);
-        for command in [&mut host, &mut target] {
+        let mut commands = vec![("on the host".to_string(), host)];
+        for (target, packages) in packages {
+            let command = cargo.clippy(target, self.tree.home(), &packages);
+            commands.push((format!("for {}", target.triple()), command));
+        }
+        let programs = commands.into_iter().map(|(what, mut command)| {
             command.arg("--").args(self.strictness.arguments());
-        }
-        Stage {
-            name: "lint",
-            about: "clippy finds nothing, on the host and for the target",
-            programs: vec![self.finder("clippy", "on the host", host), self.finder("clippy", "for the target", target)],
-        }
+            self.finder("clippy", &what, command)
+        });
+        let programs = programs.collect();
+        Stage { name: "lint", about: "clippy finds nothing, on the host and for the target", programs }
     }
 
     /// Rustdoc twice: what a reader of the public items gets, whose links must not lead to private
