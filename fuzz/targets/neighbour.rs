@@ -2,7 +2,8 @@
 //!
 //! The input is a host's day on a link: packets that it wants to send, time that passes, and what
 //! is received: ARP's messages and those of neighbour discovery, bytes of the input with checksums
-//! that are right. Whatever comes, each packet has one end, and the host comes to rest.
+//! that are right, routers' among them. Whatever comes, each packet has one end, and the host comes
+//! to rest.
 
 #![no_main]
 
@@ -13,6 +14,7 @@ use culm_ip::ipv6::Ipv6;
 use culm_ip::neighbour::arp::Arp;
 use culm_ip::neighbour::discovery::{self, Own, Response};
 use culm_ip::neighbour::{Action, Cache, Entry, LONGEST, Message, Resolution};
+use culm_ip::routers::{PREFIXES, Routers};
 use culm_ip::{Instant, Key, LinkAddress, solicited_node};
 use input::Input;
 use libfuzzer_sys::fuzz_target;
@@ -48,7 +50,7 @@ fn discovery_packet(input: &mut Input<'_>) -> Vec<u8> {
 }
 
 /// Has the host take a message of neighbour discovery.
-fn discover(cache: &mut Neighbours<'_>, input: &mut Input<'_>, now: Instant) {
+fn discover(cache: &mut Neighbours<'_>, routers: &mut Routers, input: &mut Input<'_>, now: Instant) {
     let bytes = discovery_packet(input);
     let packet = Ipv6::parse(&bytes).expect("it was written");
     let own = |address| if address == OWN_6 { Own::Yes } else { Own::No };
@@ -57,6 +59,9 @@ fn discover(cache: &mut Neighbours<'_>, input: &mut Input<'_>, now: Instant) {
         Ok(Message::Advertisement(told)) => discovery::advertised(cache, &told, own, now),
         Ok(Message::RouterAdvertisement(told)) => {
             assert!(told.prefixes().all(|prefix| prefix.length <= 128));
+            routers.advertised(&told, now);
+            let steps = (0..100).take_while(|_| routers.poll(now, 0).is_some()).count();
+            assert!(steps <= 2 * PREFIXES + 1 && routers.deadline() > now && (1280..=1500).contains(&routers.mtu()));
             Response::Nothing
         }
         Err(problem) => {
@@ -90,6 +95,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut entries: Vec<Entry<u32, 3>> = (0..1 + input.byte() % 32).map(|_| Entry::default()).collect();
     let mut cache = Cache::new(&mut entries, Key([1, 3, 5, 7, u64::from(input.byte())]));
     let (mut now, mut waiting) = (Instant::default(), 0);
+    let mut routers = Routers::new(LINK, 1500, now, 0);
     while !input.is_over() {
         let what = input.byte();
         match what % 5 {
@@ -120,7 +126,7 @@ fuzz_target!(|bytes: &[u8]| {
                     assert_eq!(Arp::parse(&reply.bytes()), Ok(reply));
                 }
             }
-            _ => discover(&mut cache, &mut input, now),
+            _ => discover(&mut cache, &mut routers, &mut input, now),
         }
     }
     for _ in 0..20 {

@@ -10,7 +10,8 @@
 //! [`neighbour`] finds the station that has an address, by ARP and neighbour discovery, and keeps
 //! other stations from having one's own. [`path`] remembers how large packets to a destination may
 //! be, and [`reassembly`] puts fragments together. [`icmp`] answers echo requests, and
-//! sends and reads errors.
+//! sends and reads errors. [`routers`] has what routers of IPv6 advertise: addresses, and who
+//! passes packets on.
 //!
 //! Packets are those of Ethernet without its header: whoever owns the link puts it in front.
 
@@ -31,6 +32,7 @@ mod link;
 pub mod neighbour;
 pub mod path;
 pub mod reassembly;
+pub mod routers;
 mod time;
 
 pub use key::Key;
