@@ -35,7 +35,7 @@ const PUT_OFF: Duration = Duration::from_millis(1);
 
 /// Received frames for which the monitor takes a turn at once while the guest is busy. Fewer are
 /// left until the guest waits, or for [`PUT_OFF`] at the longest.
-const MANY_RECEIVED: u32 = 16;
+const MANY_RECEIVED: u32 = 32;
 
 /// The value of `segmentation` for many segments of TCP over IPv6 (VIRTIO 1.2 §5.1.6).
 const TCP_6: u8 = 4;
