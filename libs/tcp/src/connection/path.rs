@@ -44,10 +44,9 @@ impl Connection<'_> {
     /// the way is longer.
     pub(super) fn narrow(&mut self) {
         let first = self.board.get(0).map_or(0, |first| first.range.length());
-        let shorter = TRIED.into_iter().find(|tried| *tried < self.segment);
-        if let Some(shorter) = shorter
-            && self.timeouts >= TIMEOUTS
-            && first + self.fixed_options() > shorter
+        let longest = self.segment.min(first + self.fixed_options());
+        if self.timeouts >= TIMEOUTS
+            && let Some(shorter) = TRIED.into_iter().find(|tried| *tried < longest)
         {
             self.set_segment(shorter);
         }
