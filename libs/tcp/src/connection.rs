@@ -345,7 +345,9 @@ impl<'s> Connection<'s> {
         }
     }
 
-    /// Notes that the application sends no more: a FIN follows what it has given.
+    /// Notes that the application sends no more: a FIN follows what it has given. The peer may go
+    /// on sending, and [`State::FinWait2`] lasts until it ends or a keep-alive finds it gone; who
+    /// does not want to read any more calls [`Self::abort`].
     pub fn close(&mut self, release: impl FnMut(u64)) {
         match self.state {
             State::SynSent => self.end(Ending::Closed, release),
