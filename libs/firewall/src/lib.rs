@@ -6,6 +6,8 @@
 //! of the packet and which rule says so. The language is described in the book
 //! (`docs/src/reference/firewall.md`).
 //!
+//! [`nftables`] writes rules as Linux has them, so that the two can be compared.
+//!
 //! The engine is asked about the first packet of a connection. What belongs to a connection that
 //! was allowed passes without it; who keeps the connections sees to that.
 //!
@@ -28,6 +30,7 @@ extern crate std;
 
 mod check;
 mod engine;
+mod nftables;
 mod parse;
 mod problem;
 mod ranges;
@@ -38,6 +41,7 @@ mod values;
 mod zone;
 
 pub use engine::{Ends, Engine, Key, Verdict};
+pub use nftables::nftables;
 pub use parse::parse;
 pub use problem::{Problem, position};
 pub use ranges::{Number, Ranges};

@@ -101,6 +101,11 @@ impl Protocols {
         *self.of(family) != [0; 2]
     }
 
+    /// Returns whether the set has the same protocols over both families.
+    pub(crate) fn is_same_over_both(&self) -> bool {
+        self.v4 == self.v6
+    }
+
     /// Returns those of the set that are over `family`.
     pub(crate) fn only(self, family: Family) -> Self {
         match family {
