@@ -7,7 +7,7 @@
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
 use anyhow::{Context, Result, ensure};
-use culm_firewall::{Ends, Engine, Key, RuleSet, Zones, nftables, parse, position};
+use culm_firewall::{Ends, Engine, Key, Lender, Nat, RuleSet, Zone, Zones, nftables, parse, position};
 use culm_tests_harness::frames::Random;
 use culm_tests_harness::wire::skip;
 use culm_wire::{Namespace, ip};
@@ -17,6 +17,7 @@ use nix::sys::socket::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -51,6 +52,8 @@ fn set_up() -> Result<()> {
     set("ipv4/ip_forward", "1")?;
     set("ipv4/conf/all/rp_filter", "0")?;
     set("ipv4/conf/default/rp_filter", "0")?;
+    set("ipv4/conf/all/send_redirects", "0")?;
+    set("ipv4/conf/default/send_redirects", "0")?;
     set("ipv6/conf/all/forwarding", "1")?;
     set("ipv6/conf/default/accept_dad", "0")?;
     let mut marks = String::new();
@@ -347,4 +350,116 @@ fn nftables_decides_the_same() {
     let third = ROUNDS * PACKETS / 3;
     assert!((third..2 * third).contains(&allowed), "the packets are of one kind: {allowed} passed");
     assert!(lines > ROUNDS * RULES / 5, "most rules had no packet: {lines} had one");
+}
+
+/// Rules of NAT and forwarding that meet the packets of [`Packet::random`], and packets for the
+/// router's own addresses.
+const TRANSLATIONS: &str = "default allow
+nat tcp,udp from 10.0.255.0/24 out outer to 198.51.100.1-198.51.100.4 ports 20000-29999
+nat in inner,guest out outer to own ports 30000-39999
+nat from 10.1.0.0-10.1.0.7 out guest to 198.51.100.5
+forward tcp,udp in outer port 0-7 to 10.0.255.5
+forward tcp in outer,guest port 250 to 10.0.255.6 port 8080
+forward udp in outer from 10.1.0.0/24 port 250-261 to 10.0.255.7
+forward tcp in inner at 10.0.255.0-10.0.255.7 port 0-99 to 10.0.255.8
+";
+
+/// Where an address and a port are expected: one of them all.
+type Expected = (RangeInclusive<Ipv4Addr>, RangeInclusive<u16>);
+
+/// Returns whether something is for the router itself.
+fn is_own(address: Ipv4Addr) -> bool {
+    matches!(address.octets(), [192, 0, 2, 1..=3])
+}
+
+/// Returns the source and the destination with which a packet of IPv4 leaves by what the engine says;
+/// `None` if it does not.
+fn translated(engine: &Engine, zones: &Zones, packet: &Packet) -> Option<(Expected, Expected)> {
+    let Ends::V4 { source, destination } = packet.ends else { return None };
+    let mut key = packet.key(zones);
+    let (mut to, mut port) = (destination, key.destination_port);
+    if is_own(to) {
+        key.exit = Zone::SELF;
+    }
+    match engine.forward(&key) {
+        Some(forward) => (to, port) = (forward.to, forward.port.unwrap_or(port)),
+        None if is_own(to) => return None,
+        None => {}
+    }
+    let ends = Ends::V4 { source, destination: to };
+    let key = Key { ends, destination_port: port, exit: packet.key(zones).exit, ..key };
+    let own = Ipv4Addr::new(192, 0, 2, packet.exit as u8 + 1);
+    let from = match engine.nat(&key) {
+        Some(Nat { to: Lender::Own, ports, .. }) => (own..=own, ports.0..=ports.1),
+        Some(Nat { to: Lender::Range(first, last), ports, .. }) => (*first..=*last, ports.0..=ports.1),
+        None => (source..=source, key.source_port..=key.source_port),
+    };
+    Some((from, (to..=to, port..=port)))
+}
+
+/// Has Linux and the engine translate the same packets.
+fn compare_translations(random: &mut Random) -> Result<()> {
+    let zones = Zones::new(&ZONES).expect("names of zones");
+    let rules = parse(TRANSLATIONS, &zones).expect("they are right");
+    let engine = Engine::new(&rules, 64 << 20)?;
+    let mut text = String::new();
+    nftables(&rules, true, &mut text)?;
+    nft(&["-f", "-"], &text)?;
+    // Linux tracks nothing whose checksum is wrong, and these have none.
+    std::fs::write("/proc/sys/net/netfilter/nf_conntrack_checksum", "0")?;
+    let [inner, outer, guest] = ZONES.map(|zone| open(&format!("{zone}-far")));
+    let sockets = [inner?, outer?, guest?];
+    let mut expected = BTreeMap::new();
+    for number in 1..=PACKETS as u16 {
+        // A sender's port of its own makes each packet the first of a connection.
+        let (protocol, port) = ([6, 17][random.below(2)], near(random, PORTS) as u16);
+        let destination = match random.below(2) {
+            0 => Ipv4Addr::new(192, 0, 2, random.below(3) as u8 + 1),
+            _ => v4(random),
+        };
+        let ends = Ends::V4 { source: v4(random), destination };
+        let (entry, exit) = (random.below(3), random.below(3));
+        let packet = Packet { entry, exit, ends, protocol, ports: (1000 + number, port) };
+        expected.extend(translated(&engine, &zones, &packet).map(|ends| ((exit, number), (packet, ends))));
+        send(sockets[entry].as_raw_fd(), &packet.frame(number), MsgFlags::empty())?;
+    }
+    let (mut found, start, mut frame) = (BTreeMap::new(), Instant::now(), [0; 2048]);
+    while found.len() < expected.len() && start.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(100));
+        for (zone, socket) in sockets.iter().enumerate() {
+            while let Ok(length) = recv(socket.as_raw_fd(), &mut frame, MsgFlags::empty()) {
+                let word = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+                let address = |at: usize| Ipv4Addr::from([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
+                if frame[..6] == BEYOND && frame[12..14] == [8, 0] && length >= 38 {
+                    let ends = ((address(26), word(34)), (address(30), word(36)));
+                    found.insert((zone, word(18)), ends);
+                }
+            }
+        }
+    }
+    let lies_in = |(addresses, ports): &Expected, (address, port): (Ipv4Addr, u16)| {
+        addresses.contains(&address) && ports.contains(&port)
+    };
+    for (place, (packet, (from, to))) in &expected {
+        let (source, destination) = *found.get(place).with_context(|| format!("{packet:?} did not leave:\n{text}"))?;
+        ensure!(
+            lies_in(from, source) && lies_in(to, destination),
+            "{packet:?} left as {source:?} {destination:?}:\n{text}"
+        );
+    }
+    let others: Vec<_> = found.keys().filter(|place| !expected.contains_key(place)).collect();
+    ensure!(others.is_empty(), "these left, by number: {others:?}\n{text}");
+    ensure!(expected.len() > PACKETS / 3, "only {} packets leave", expected.len());
+    Ok(())
+}
+
+#[test]
+fn nftables_translates_the_same() {
+    match Namespace::new(set_up) {
+        Ok((namespace, ())) => {
+            let mut random = Random::new(0x6e61_7434);
+            namespace.within(|| compare_translations(&mut random)).unwrap_or_else(|error| panic!("{error:#}"));
+        }
+        Err(error) => skip(&format!("{error:#}")),
+    }
 }
