@@ -62,7 +62,7 @@ pub struct Verdict {
 /// - at most 14 loads to find the packet's six rows: two by its zones and its protocol, 4 for each
 ///   address, 2 for each port;
 /// - six words of these rows for their summaries, and six for each word in which a rule may be.
-///   This is one if the rows have a rule in common there, as is usual, and at most *n* / 64.
+///   These are few if rules of a kind stand together, and at most *n* / 64.
 ///
 /// Over IPv6 an address is searched for in a sorted list: a step for each power of two of the
 /// ranges that the rules have.

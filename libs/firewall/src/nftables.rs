@@ -23,9 +23,9 @@ enum Hook {
 /// The protocols with ports, which nftables wants named where it changes ports.
 const WITH_PORTS: [(&str, u8); 3] = [("tcp", protocol::TCP), ("udp", protocol::UDP), ("sctp", protocol::SCTP)];
 
-/// Writes `rules` as a file for `nft -f`, in the tables `inet culm` and, for NAT and forwarding, `ip
-/// culm_nat`. Each zone is the interface of its name. The comment of each rule of nftables names
-/// the line that it was; one line can be several.
+/// Writes `rules` as a file for `nft -f`, in the tables `inet culm` and, for NAT and forwarding,
+/// `ip culm_nat`. Each zone is the interface of its name. The comment of each rule of nftables
+/// names the line that it was; one line can be several.
 ///
 /// Connections are let pass by nftables' tracking unless `every_packet`: then each packet is asked
 /// about by itself, as if it were the first of a connection.
@@ -114,8 +114,8 @@ fn interfaces(rules: &RuleSet, key: &str, set: ZoneSet) -> Option<String> {
     if names.is_empty() { None } else { Some(format!("{key} {{ {} }} ", names.join(", "))) }
 }
 
-/// Returns the further conditions of a rule: once if it does not depend on the family, else once for
-/// each family that it is about.
+/// Returns the further conditions of a rule: once if it does not depend on the family, else once
+/// for each family that it is about.
 fn lines(matching: &Match) -> Vec<String> {
     let is_of_any = matching.sources.is_all() && matching.destinations.is_all();
     if is_of_any && matching.protocols.is_same_over_both() {

@@ -372,8 +372,8 @@ fn is_own(address: Ipv4Addr) -> bool {
     matches!(address.octets(), [192, 0, 2, 1..=3])
 }
 
-/// Returns the source and the destination with which a packet of IPv4 leaves by what the engine says;
-/// `None` if it does not.
+/// Returns the source and the destination with which a packet of IPv4 leaves by what the engine
+/// says; `None` if it does not.
 fn translated(engine: &Engine, zones: &Zones, packet: &Packet) -> Option<(Expected, Expected)> {
     let Ends::V4 { source, destination } = packet.ends else { return None };
     let mut key = packet.key(zones);
