@@ -69,9 +69,14 @@ impl Run {
     }
 }
 
+/// The fewest requests of a row that the tools make. fio's threads and clocks take instructions by
+/// the time that passes, which a few requests do not make up for.
+const LEAST: u32 = 200;
+
 /// Returns the runs that there are of `rows`, a disk's.
 pub fn runs(rows: &'static [Row]) -> Vec<Run> {
-    let found = ROWS.iter().filter_map(|(tool, name)| Some((*tool, rows.iter().find(|row| row.to_string() == *name)?)));
+    let row = |name: &str| rows.iter().find(|row| row.requests >= LEAST && row.to_string() == name);
+    let found = ROWS.iter().filter_map(|(tool, name)| Some((*tool, row(name)?)));
     let run = |(number, (tool, row)): (u64, (Tool, &'static Row))| {
         // dd does not begin again at the end of the disk.
         let most = (SPAN / u64::from(row.blocks)) as u32;
@@ -166,9 +171,10 @@ mod tests {
 
     #[test]
     fn each_tool_makes_the_requests_of_a_row_within_its_part_of_the_disk() {
-        for Target { rows, .. } in &TARGETS {
+        // A card's large requests are too few.
+        for (Target { rows, .. }, count) in TARGETS.iter().zip([ROWS.len(), 6]) {
             let runs = runs(rows);
-            assert_eq!(runs.len(), ROWS.len());
+            assert_eq!(runs.len(), count);
             for run in &runs {
                 assert!(0 < run.short && 4 * run.short <= run.long, "{run:?}");
                 assert!(u64::from(run.long * run.row.blocks) <= SPAN, "{run:?}");
@@ -189,7 +195,8 @@ mod tests {
                     assert_eq!(text.matches(&begin).count(), 1, "{begin} in {text}");
                 }
             }
-            assert_eq!(jobs.matches("exec_postrun").count(), 12);
+            let fios = runs(target.rows).iter().filter(|run| run.tool == Tool::Fio).count();
+            assert_eq!(jobs.matches("exec_postrun").count(), 2 * fios);
             assert!(script.contains(target.device) && jobs.contains(target.device));
         }
     }
