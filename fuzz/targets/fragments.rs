@@ -2,7 +2,7 @@
 //!
 //! The input is a row of packets of IPv4 and IPv6, as bytes behind a header that is right, and time
 //! that passes. What becomes whole consists of bytes that came for it, and the memory of all
-//! packets under way has an end.
+//! packets under way has an end. A datagram in it is read, and written the same.
 
 #![no_main]
 
@@ -14,10 +14,13 @@ use culm_ip::extension::{self, content};
 use culm_ip::ipv4::Ipv4;
 use culm_ip::ipv6::Ipv6;
 use culm_ip::reassembly::{Fragment, Outcome, PATIENCE, Reassembly, Slot};
+use culm_ip::udp::{Checksum, Datagram};
 use input::Input;
 use libfuzzer_sys::fuzz_target;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
+
+const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
 
 /// Bytes that each packet under way may have.
 const SHARE: usize = 600;
@@ -26,7 +29,7 @@ fn fragment_of_ipv4<'a>(input: &mut Input<'_>, buffer: &'a mut [u8]) -> Fragment
     let (what, offset, count) = (input.byte(), input.byte(), input.byte());
     let packet = Ipv4 {
         source: Ipv4Addr::new(10, 0, 0, what & 7),
-        destination: Ipv4Addr::new(10, 0, 1, 1),
+        destination: OWN,
         protocol: 17,
         time_to_live: 64,
         identification: u16::from(what >> 4 & 3),
@@ -82,6 +85,12 @@ fuzz_target!(|bytes: &[u8]| {
         if let Outcome::Whole { protocol, payload } = reassembly.take(&fragment, now) {
             assert!(payload.len() <= SHARE);
             let _ = extension::behind(protocol, payload);
+            let (source, destination) = (OWN.into(), OWN.into());
+            if let Ok(datagram) = Datagram::parse(source, destination, payload, Checksum::Verified) {
+                let mut written = vec![0; payload.len()];
+                let length = datagram.write(source, destination, &mut written).expect("it fits");
+                assert_eq!(Datagram::parse(source, destination, &written[..length], Checksum::Unknown), Ok(datagram));
+            }
         }
     }
     now = now + PATIENCE;

@@ -1,7 +1,7 @@
 //! The Internet checksum (RFC 1071): the ones' complement of the ones' complement sum of all
 //! halves.
 
-use core::net::Ipv6Addr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A sum under way.
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,6 +12,23 @@ impl Sum {
     pub(crate) fn pseudo(source: Ipv6Addr, destination: Ipv6Addr, protocol: u8, length: usize) -> Self {
         let sum = Self::default().add(&source.octets()).add(&destination.octets());
         Self(sum.0 + u64::from(protocol) + length as u64)
+    }
+
+    /// The sum of IPv4's pseudo-header (RFC 768) for `length` bytes of `protocol`.
+    pub(crate) fn pseudo_of_ipv4(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, length: usize) -> Self {
+        let sum = Self::default().add(&source.octets()).add(&destination.octets());
+        Self(sum.0 + u64::from(protocol) + length as u64)
+    }
+
+    /// The sum of the pseudo-header between two addresses; `None` if they are of two versions.
+    pub(crate) fn pseudo_of(source: IpAddr, destination: IpAddr, protocol: u8, length: usize) -> Option<Self> {
+        match (source, destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                Some(Self::pseudo_of_ipv4(source, destination, protocol, length))
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => Some(Self::pseudo(source, destination, protocol, length)),
+            _ => None,
+        }
     }
 
     /// Adds bytes that begin at an even place. A last half that is cut off counts as if a zero

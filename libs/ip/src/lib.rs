@@ -11,7 +11,7 @@
 //! other stations from having one's own. [`path`] remembers how large packets to a destination may
 //! be, and [`reassembly`] puts fragments together. [`icmp`] answers echo requests, and
 //! sends and reads errors. [`routers`] has what routers of IPv6 advertise: addresses, and who
-//! passes packets on.
+//! passes packets on. [`udp`] reads and writes datagrams.
 //!
 //! Packets are those of Ethernet without its header: whoever owns the link puts it in front.
 
@@ -34,6 +34,7 @@ pub mod path;
 pub mod reassembly;
 pub mod routers;
 mod time;
+pub mod udp;
 
 pub use key::Key;
 pub use link::{ALL_NODES, ALL_ROUTERS, LinkAddress, solicited_node};
