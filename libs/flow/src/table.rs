@@ -198,6 +198,14 @@ impl<'a> Table<'a> {
         self.records.flow(id.0)
     }
 
+    /// Returns the tuple with which a flow's packets of a direction leave: [`Flow::onward`] without
+    /// the rest of the flow, which most packets do not need.
+    #[inline]
+    pub fn onward(&self, id: Id, direction: Direction) -> Option<Tuple> {
+        self.records.state(id.0)?;
+        Some(self.records.packed(id.0, direction.reversed()).tuple()?.reversed())
+    }
+
     /// Returns all flows, in no order.
     pub fn flows(&self) -> impl Iterator<Item = (Id, Flow)> {
         (0..self.capacity() as u32).filter_map(|slot| Some((Id(slot), self.records.flow(slot)?)))

@@ -95,6 +95,9 @@ fn is_sound(table: &Table<'_>, now: u64) {
         assert_eq!(table.find(&flow.original, now), Some((*id, Direction::Original)));
         assert_eq!(table.find(&flow.reply, now), Some((*id, Direction::Reply)));
         assert!(table.count_of(flow.original.source) >= 1);
+        for direction in Direction::BOTH {
+            assert_eq!(table.onward(*id, direction), Some(flow.onward(direction)));
+        }
     }
 }
 
