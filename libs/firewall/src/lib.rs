@@ -1,5 +1,5 @@
 //! Rules of a packet filter: a readable language, its checks, and tables in which a packet's rule
-//! is found at a cost that grows slowly with their number.
+//! is found without a look at each rule.
 //!
 //! [`parse`] reads rules, one a line, and returns a [`RuleSet`], or each mistake with its place and
 //! what would be right. An [`Engine`] is made of that: for a packet's [`Key`] it says what becomes
