@@ -34,7 +34,7 @@ impl Problem {
     }
 
     /// Writes the problem as people read it, with the place in `text` underlined. `file` is what
-    /// the text is called, and `text` what [`parse`](crate::parse) was given.
+    /// the text is called, and `text` what [`parse`](crate::parse()) was given.
     ///
     /// # Errors
     ///

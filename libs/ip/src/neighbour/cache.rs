@@ -93,7 +93,7 @@ pub struct Advertised {
     pub is_router: Option<bool>,
 }
 
-/// The neighbours of one link. See the [module](self).
+/// The neighbours of one link, in sets of which a secret hash chooses two for each address.
 #[derive(Debug)]
 pub struct Cache<'a, P, const WAITING: usize> {
     entries: &'a mut [Entry<P, WAITING>],
