@@ -37,3 +37,23 @@ fn the_lock_file_of_the_front_door_is_up_to_date() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "build `./culm` without --locked, and commit tools/door/Cargo.lock: {errors}");
 }
+
+/// Sources the front door, without its last line, and has `find_rust` find none.
+#[test]
+fn a_machine_without_rust_is_told_all_that_it_lacks() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the checkout is there");
+    let text = std::fs::read_to_string(root.join("culm")).expect("the front door is there");
+    let (functions, last) = text.trim_end().rsplit_once('\n').expect("it has lines");
+    assert_eq!(last, "main \"$@\"");
+    let functions = functions.replace("$(readlink -f \"${BASH_SOURCE[0]}\")", &root.join("culm").display().to_string());
+    let script = format!("{functions}\nfind_rust() {{ return 1; }}\nmissing_packages tests\n");
+    let output = Command::new("bash").args(["-c", &script]).output().expect("there is a bash");
+    let (lacks, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{lacks}{errors}");
+    for name in ["rust", "vectors", "clippy"] {
+        assert!(
+            lacks.lines().any(|line| line.starts_with(&format!("{name}|"))),
+            "{name} is not named: {lacks}{errors}"
+        );
+    }
+}

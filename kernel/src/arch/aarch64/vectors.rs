@@ -47,20 +47,25 @@ fn place(description: &DomainDescription) -> *mut VectorRegisters {
     description.vectors as *mut VectorRegisters
 }
 
-/// Stores the registers.
-pub fn keep(description: &DomainDescription) {
+/// Has `action` move the registers. They are open meanwhile, and closed after it: who runs next may
+/// be one to whom they stay closed, as where a guest is stopped on its way in.
+fn while_open(action: impl FnOnce()) {
     write_register!("cpacr_el1", OPEN);
     synchronise();
+    action();
+    write_register!("cpacr_el1", 0_u64);
+}
+
+/// Stores the registers.
+pub fn keep(description: &DomainDescription) {
     // SAFETY: [K1, K3, K5] the place is this domain's or virtual CPU's, which is of this core.
-    unsafe { culm_keep_vectors(place(description)) }
+    while_open(|| unsafe { culm_keep_vectors(place(description)) });
 }
 
 /// Loads the registers.
 pub fn load(description: &DomainDescription) {
-    write_register!("cpacr_el1", OPEN);
-    synchronise();
     // SAFETY: [K1, K3, K5] as in `keep`.
-    unsafe { culm_load_vectors(place(description)) }
+    while_open(|| unsafe { culm_load_vectors(place(description)) });
 }
 
 /// Sets the place to zero.

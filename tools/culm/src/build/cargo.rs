@@ -103,7 +103,9 @@ impl Cargo {
             let message = format!("this Rust cannot compile for vector registers, which `{names}` uses");
             return Err(Failure::new(message)
                 .detail(format!("{rust} has neither the target {triple} nor the library sources"))
-                .help(format!("`rustup target add {triple}`, or install the sources: Debian's rust-web-src")));
+                .help(format!(
+                    "`rustup target add {triple}`; or, for Debian's Rust, install its sources: rust-web-src"
+                )));
         }
         let script = self.culm.join("runtime/link.ld");
         let built = self.build(target, workspace, components, &script)?;
