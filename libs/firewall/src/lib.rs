@@ -1,9 +1,9 @@
 //! Rules of a packet filter: a readable language, its checks, and tables in which a packet's rule
 //! is found without a look at each rule.
 //!
-//! [`parse()`] reads rules, one a line, and returns a [`RuleSet`], or each mistake with its place and
-//! what would be right. An [`Engine`] is made of that: for a packet's [`Key`] it says what becomes
-//! of the packet and which rule says so. The language is described in the book
+//! [`parse()`] reads rules, one a line, and returns a [`RuleSet`], or each mistake with its place
+//! and what would be right. An [`Engine`] is made of that: for a packet's [`Key`] it says what
+//! becomes of the packet and which rule says so. The language is described in the book
 //! (`docs/src/reference/firewall.md`).
 //!
 //! [`nftables()`] writes rules as Linux has them, so that the two can be compared.
