@@ -6,6 +6,7 @@
 #![no_main]
 
 #[path = "../common/input.rs"]
+#[allow(dead_code, reason = "an input is one message, not a program that ends")]
 mod input;
 
 use culm_ip::extension::content;
