@@ -2,7 +2,7 @@
 
 use crate::storm::{Kind, Storm};
 use crate::table::{Heard, Table};
-use crate::vlan::{self, Edit, Membership, VlanSet, tag_of};
+use crate::vlan::{self, Edit, Membership, VlanSet, hides_tag, is_cut, tag_of};
 use crate::{Address, MAX_PORTS, PortOptions, PortSet};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -28,11 +28,11 @@ pub struct PortSetup {
 /// Why a frame goes nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// It has no header, or comes from a group or from no station.
+    /// It has no whole header, or comes from a group or from no station.
     Malformed,
     /// It is for this link alone (IEEE 802.1Q-2018, table 8-1).
     LinkLocal,
-    /// It is of no VLAN of the port's.
+    /// It is of no VLAN of the port's, or would go out with a tag that nobody has checked.
     Vlan,
     /// It comes from the address of another port's owner.
     Stolen,
@@ -148,6 +148,9 @@ impl Bridge {
             return Err(Cause::LinkLocal);
         }
         let port = self.ports.get(from).ok_or(Cause::Nobody)?;
+        if !self.is_transparent && is_cut(head) {
+            return Err(Cause::Malformed);
+        }
         let tag = if self.is_transparent { None } else { tag_of(head) };
         let vlan = port.membership.classify(tag).ok_or(Cause::Vlan)?;
         let seconds = (now / SECOND) as u32;
@@ -161,6 +164,10 @@ impl Bridge {
         };
         if targets.is_empty() {
             return Err(Cause::Nobody);
+        }
+        let targets = if tag.is_some() && hides_tag(head) { self.keeping_tag(vlan, targets) } else { targets };
+        if targets.is_empty() {
+            return Err(Cause::Vlan);
         }
         if let Some(kind) = kind {
             let port = self.ports.get_mut(from).ok_or(Cause::Nobody)?;
@@ -214,6 +221,17 @@ impl Bridge {
             }
         }
         members
+    }
+
+    /// Returns those of these ports where frames of a VLAN go out with a tag.
+    fn keeping_tag(&self, vlan: u16, ports: PortSet) -> PortSet {
+        let mut keeping = ports;
+        for port in ports.iter() {
+            if self.ports.get(port).is_none_or(|port| port.membership.own == Some(vlan)) {
+                keeping = keeping.without(PortSet::of(port));
+            }
+        }
+        keeping
     }
 
     /// Returns what is to be done to a frame where it goes out by a port.

@@ -3,7 +3,12 @@
 //! A bridge none of whose ports has a VLAN is *transparent*: it takes tags for content. In any
 //! other each frame belongs to one VLAN: that of its tag, or of the port where it came in. It goes
 //! out without a tag where it belongs to the port's own VLAN, and with one elsewhere.
+//!
+//! A frame may have a second tag behind the first one, for the stations of its VLAN: content. It
+//! does not go out where the first one would be taken out. The second would be the frame's tag
+//! then, so that a station chose the VLAN in which the next bridge takes it.
 
+use crate::HEAD;
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -125,6 +130,19 @@ impl Membership {
             (None, Some(wanted)) => Edit::Insert(bytes(wanted)),
         }
     }
+}
+
+/// Returns whether a frame has a tag and behind it another one, which would be its tag if the first
+/// one were taken out.
+pub fn hides_tag(head: &[u8]) -> bool {
+    let is_tag = |at| head.get(at..).and_then(|rest| rest.first_chunk()) == Some(&TAG);
+    is_tag(AT) && is_tag(AT + LENGTH)
+}
+
+/// Returns whether a frame ends within its tag, or before the type behind it. What a card puts
+/// behind a short frame would complete the tag, and nobody would have looked at it.
+pub fn is_cut(head: &[u8]) -> bool {
+    head.len() < HEAD && head.get(AT..).is_some_and(|rest| rest.starts_with(&TAG))
 }
 
 /// Returns the tag at the beginning of a frame: its priority, drop eligibility and VLAN.

@@ -2,8 +2,8 @@
 
 use crate::bridge::{Bridge, Cause, PortSetup, Verdict};
 use crate::table::{AGE, Table};
-use crate::vlan::Edit;
-use crate::{Address, PortOptions, PortSet};
+use crate::vlan::{AT, Edit, LENGTH, TAG};
+use crate::{Address, HEAD, PortOptions, PortSet};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::vec;
@@ -157,6 +157,33 @@ fn frames_stay_in_their_vlan_and_are_tagged_where_they_must_be() {
     );
 }
 
+/// A tag behind the one that is taken out would make the frame one of another VLAN at the next
+/// bridge: the port says that what has no tag is of its own.
+#[test]
+fn no_frame_leaves_with_a_tag_that_was_behind_another() {
+    let hiding = |tag| {
+        let mut head = head(ALL, station(1), Some(tag));
+        head[16..18].copy_from_slice(&[0x81, 0]);
+        head
+    };
+    let mut bridge = bridge(&["vlan 10", "vlan 10 trunk 20", "trunk 10", "vlan 10 trunk 30"]);
+    for (from, tag) in [(0, 0), (1, 0), (1, 10), (3, 10)] {
+        assert_eq!(targets(bridge.decide(0, from, &hiding(tag))), [2], "from {from}, tag {tag}");
+    }
+    assert_eq!(bridge.decide(0, 2, &hiding(10)), Verdict::Drop(Cause::Vlan));
+}
+
+/// Zeros that a card puts behind a short frame would complete a tag that nobody has looked at.
+#[test]
+fn a_tag_that_is_cut_off_is_none() {
+    let frame = head(ALL, station(1), Some(0x0100));
+    let mut keeping = bridge(&["vlan 10", "vlan 10 trunk 20"]);
+    for length in 14..18 {
+        assert_eq!(keeping.decide(0, 0, &frame[..length]), Verdict::Drop(Cause::Malformed), "{length} bytes");
+    }
+    assert_eq!(targets(bridge(&["", ""]).decide(0, 0, &frame[..15])), [1]);
+}
+
 #[test]
 fn a_transparent_bridge_takes_tags_for_content() {
     let mut bridge = bridge(&["", ""]);
@@ -228,6 +255,35 @@ proptest! {
                 };
                 let wanted = if is_transparent { tag } else { Some(vlan).filter(|vlan| own(port) != Some(*vlan)) };
                 prop_assert_eq!(leaves_with, wanted);
+            }
+        }
+    }
+
+    /// Whatever comes, what goes out by a port has a whole header, and a tag of the port's or none.
+    #[test]
+    fn what_leaves_is_of_the_ports_vlans(
+        ports in prop::collection::vec(model_port(), 2..5),
+        frames in prop::collection::vec((0_usize..5, prop::collection::vec(0_u8..5, 0..3), 0_usize..24), 1..40),
+    ) {
+        prop_assume!(ports.iter().any(|(own, tagged, _)| own.is_some() || !tagged.is_empty()));
+        let texts: Vec<_> = ports.iter().map(written).collect();
+        let texts: Vec<&str> = texts.iter().map(|text| text.as_str()).collect();
+        let mut bridge = bridge(&texts);
+        for (from, tags, length) in frames {
+            let mut frame = [ALL, station(1)].concat();
+            tags.iter().for_each(|tag| frame.extend([0x81, 0, 0, *tag]));
+            frame.extend([8, 0, 0, 0]);
+            frame.truncate(length);
+            let verdict = bridge.decide(0, from % ports.len(), &frame[..length.min(HEAD).min(frame.len())]);
+            let Verdict::Forward(forwarding) = verdict else { continue };
+            for port in forwarding.targets.iter() {
+                let mut room = [0; AT + LENGTH];
+                let (beginning, instead_of) = bridge.edit(&forwarding, port).beginning(&frame, &mut room);
+                let sent = [beginning, &frame[instead_of..]].concat();
+                prop_assert!(sent.len() >= 14, "{sent:?}");
+                if sent[12..14] == TAG {
+                    prop_assert!(sent.len() >= HEAD && ports[port].1.contains(&sent[15].into()), "{sent:?}");
+                }
             }
         }
     }
