@@ -79,7 +79,11 @@ struct Port {
     storm: Storm,
     owner: Option<Address>,
     learns: bool,
+    /// The ports that its frames may go to.
     reaches: PortSet,
+    /// The ports where a station that was heard is not looked for elsewhere: this one, those that
+    /// it may reach, and those that only isolation keeps from it.
+    finds: PortSet,
 }
 
 /// A bridge.
@@ -113,13 +117,15 @@ impl Bridge {
             let others = all.without(PortSet::of(port));
             let others = setup.reaches.map_or(others, |reaches| others.and(reaches));
             let reaches = if setup.options.isolated { others.without(isolated) } else { others };
+            let mut finds = others;
+            finds.add(port);
             let PortOptions { vlan, trunk, storm, .. } = setup.options;
             let own = if trunk.is_empty() { Some(vlan.unwrap_or(vlan::DEFAULT)) } else { vlan };
             let membership = match is_transparent {
                 true => Membership { own: Some(0), tagged: VlanSet::default() },
                 false => Membership { own, tagged: trunk },
             };
-            Port { membership, storm: Storm::new(storm), owner: setup.owner, learns: setup.learns, reaches }
+            Port { membership, storm: Storm::new(storm), owner: setup.owner, learns: setup.learns, reaches, finds }
         };
         let ports = setups.into_iter().enumerate().map(port).collect();
         Self { ports, closed, is_transparent, table, tally: Tally::default() }
@@ -155,7 +161,7 @@ impl Bridge {
         let vlan = port.membership.classify(tag).ok_or(Cause::Vlan)?;
         let seconds = (now / SECOND) as u32;
         self.hear(seconds, vlan, source, from)?;
-        let found = if is_group(destination) { None } else { self.find(seconds, vlan, destination) };
+        let found = if is_group(destination) { None } else { self.find(seconds, vlan, destination, from) };
         let (targets, kind) = match found {
             Some(target) => (self.reachable(vlan, from, PortSet::of(target)), None),
             None if destination == [0xff; 6] => (self.reachable(vlan, from, PortSet::ALL), Some(Kind::Broadcast)),
@@ -202,9 +208,15 @@ impl Bridge {
         Ok(())
     }
 
-    /// Returns the port behind which a station is: that whose owner it is, else where it was heard.
-    fn find(&self, now: u32, vlan: u16, destination: Address) -> Option<usize> {
-        let learned = self.table.find(now, vlan, destination);
+    /// Returns the port behind which a station is for who sends to it by `from`: where it was
+    /// heard, or that whose owner it is.
+    ///
+    /// A station that was heard at a port which `from` never reaches is looked for: it may be
+    /// behind another one too. Two uplinks that serve a client each may lead to one network; or
+    /// somebody behind one claims to be a station behind the other, and would cut it off.
+    fn find(&self, now: u32, vlan: u16, destination: Address, from: usize) -> Option<usize> {
+        let finds = self.ports.get(from).map_or(PortSet::default(), |port| port.finds);
+        let learned = self.table.find(now, vlan, destination).filter(|port| finds.contains(*port));
         learned.or_else(|| self.ports.iter().position(|port| port.owner == Some(destination)))
     }
 

@@ -118,7 +118,8 @@ fn a_port_reaches_those_that_it_may() {
     assert_eq!(targets(bridge.decide(0, 0, &head(ALL, station(1), None))), [2]);
     assert_eq!(targets(bridge.decide(0, 1, &head(ALL, station(2), None))), [0, 2]);
     assert_eq!(targets(bridge.decide(0, 2, &head(ALL, station(3), None))), []);
-    assert_eq!(targets(bridge.decide(0, 0, &head(station(2), station(1), None))), []);
+    // The second port, where the station was heard, is not for the first one: it is looked for.
+    assert_eq!(targets(bridge.decide(0, 0, &head(station(2), station(1), None))), [2]);
 }
 
 #[test]
@@ -182,6 +183,29 @@ fn a_tag_that_is_cut_off_is_none() {
         assert_eq!(keeping.decide(0, 0, &frame[..length]), Verdict::Drop(Cause::Malformed), "{length} bytes");
     }
     assert_eq!(targets(bridge(&["", ""]).decide(0, 0, &frame[..15])), [1]);
+}
+
+/// Two uplinks, each for one client, may hear the same station: on one network, or since one claims
+/// to be it. Neither keeps the other's client from reaching it.
+#[test]
+fn a_station_that_was_heard_where_a_port_does_not_reach_is_looked_for() {
+    let ports = |to: &[usize]| {
+        let mut set = PortSet::default();
+        to.iter().for_each(|port| set.add(*port));
+        Some(set)
+    };
+    let client = |number, to| PortSetup { owner: Some(station(number)), reaches: ports(to), ..PortSetup::default() };
+    let uplink = |to| PortSetup { learns: true, reaches: ports(&[to]), ..PortSetup::default() };
+    let setups = [client(1, &[1, 2]), client(2, &[0, 3]), uplink(0), uplink(1)];
+    let mut bridge = Bridge::new(setups, Table::new(64, 4, AGE, [3, 4]));
+    let router = station(9);
+    for heard in [2, 3] {
+        bridge.decide(0, heard, &head(ALL, router, None));
+        assert_eq!(targets(bridge.decide(0, 0, &head(router, station(1), None))), [2], "heard at {heard}");
+        assert_eq!(targets(bridge.decide(0, 1, &head(router, station(2), None))), [3], "heard at {heard}");
+    }
+    // Where an owner is, is known: it is not looked for.
+    assert_eq!(bridge.decide(0, 2, &head(station(2), router, None)), Verdict::Drop(Cause::Nobody));
 }
 
 #[test]
