@@ -3,7 +3,8 @@
 //! Addresses are in buckets of [`WAYS`] entries, chosen by a keyed hash, so that a station which
 //! does not know the key cannot fill a bucket on purpose. A port has a bounded number of entries;
 //! where a bucket is full, a port that has more entries makes room for one that has fewer. So a
-//! port that sends from ever new addresses keeps no other port from having its own.
+//! port that sends from ever new addresses leaves the others nearly all of their parts: what a port
+//! has few of it keeps, but one whose part is nearly full may find some buckets full.
 //!
 //! An entry counts for [`Table::age`] seconds after its station was last heard. Older ones are as
 //! good as absent, and [`Table::sweep`] takes them out, a few buckets at a time.
@@ -114,6 +115,10 @@ impl Table {
 
     /// Notes that a station was heard at a port: it is there from now on, wherever it was before.
     pub fn hear(&mut self, now: u32, vlan: u16, address: Address, port: usize) -> Heard {
+        // Nobody has swept while nothing came: what is too old must not count against what comes.
+        if self.count(port) >= self.bound {
+            self.sweep(now);
+        }
         let (index, bound) = (self.bucket(vlan, address), self.bound);
         let (age, count) = (self.age, self.count(port));
         let Some(bucket) = self.buckets.get_mut(index) else { return Heard::Full };

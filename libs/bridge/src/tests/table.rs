@@ -35,6 +35,21 @@ fn what_is_old_counts_for_nothing() {
     assert_eq!(table.count(2), 0);
 }
 
+/// Nobody sweeps while nothing comes: what became too old meanwhile takes no place from a station
+/// that comes afterwards.
+#[test]
+fn a_full_part_of_old_stations_is_as_good_as_empty() {
+    let mut table = Table::new(1024, 4, 300, [7, 8]);
+    for number in 0.. {
+        if table.count(0) == table.bound() {
+            break;
+        }
+        table.hear(0, 1, address(number), 0);
+    }
+    let later = |number| table.hear(301, 1, address(number), 0);
+    assert!((10_000..10_100).map(later).all(|heard| heard == Heard::Learned));
+}
+
 #[test]
 fn a_flood_of_addresses_leaves_the_others_theirs() {
     let mut table = Table::new(1024, 4, 300, [7, 8]);
