@@ -4,8 +4,9 @@
 //! long as the result is folded and stored in the same one (RFC 1071 §2): words are added as they
 //! lie in memory, carries are kept by summing halves.
 
-use crate::ETHERNET_HEADER;
+use crate::header::flags::NEEDS_CHECKSUM;
 use crate::wire::{Ethernet, Ipv4, Ipv6, ipv4, ipv6, protocols, tcp, types, udp};
+use crate::{ETHERNET_HEADER, PacketHeader};
 
 /// A one's-complement sum in the making.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,6 +167,35 @@ pub fn offload(frame: &mut [u8]) -> Option<(u16, u16)> {
     Some((part.start as u16, part.checksum as u16))
 }
 
+/// Completes the checksum that a frame's header asks the device for, where it asks: leaves that to
+/// the device if it `offloads` checksums, and does it here if not. Returns the header to send it
+/// with. One that is asked for where the frame has no room for it is left out.
+pub fn finish(frame: &mut [u8], header: &PacketHeader, offloads: bool) -> PacketHeader {
+    if header.flags & NEEDS_CHECKSUM == 0 {
+        return PacketHeader::default();
+    }
+    let (checksum_start, checksum_offset) = (header.checksum_start, header.checksum_offset);
+    if offloads {
+        return PacketHeader { flags: NEEDS_CHECKSUM, checksum_start, checksum_offset, ..PacketHeader::default() };
+    }
+    if let Some((at, sum)) = asked_for(frame, header) {
+        frame[at..at + 2].copy_from_slice(&sum);
+    }
+    PacketHeader::default()
+}
+
+/// Returns where the checksum is that a frame's header asks for, and what it is: the field has the
+/// sum of the pseudo-header (VIRTIO 1.2 §5.1.6.2). Returns nothing if it is not in the frame.
+pub fn asked_for(frame: &[u8], header: &PacketHeader) -> Option<(usize, [u8; 2])> {
+    let start = usize::from(header.checksum_start);
+    let at = start + usize::from(header.checksum_offset);
+    let is_inside = at.checked_add(2).is_some_and(|end| end <= frame.len());
+    let sum = !Sum::ZERO.add_bytes(frame.get(start..)?).fold();
+    // Zero would say that there is none (RFC 768); TCP's receiver takes its other form as well.
+    let sum = if sum == 0 { u16::MAX } else { sum };
+    is_inside.then_some((at, sum.to_ne_bytes()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,5 +284,23 @@ mod tests {
         frame[20] = 0x20;
         assert_eq!(transport(&frame), None);
         assert!(is_right(&frame));
+    }
+
+    #[test]
+    fn a_checksum_is_completed_or_left_to_the_device() {
+        for ipv6 in [false, true] {
+            let mut frame = udp_frame(b"abc", ipv6);
+            let (checksum_start, checksum_offset) = offload(&mut frame).expect("it has one");
+            let header =
+                PacketHeader { flags: NEEDS_CHECKSUM, checksum_start, checksum_offset, ..PacketHeader::default() };
+            assert_eq!(finish(&mut frame, &header, true), header);
+            assert!(!is_right(&frame), "not yet");
+            assert_eq!(finish(&mut frame, &header, false), PacketHeader::default());
+            assert!(is_right(&frame));
+            // What is asked for outside of the frame is not there.
+            let header = PacketHeader { checksum_start: frame.len() as u16 - 1, ..header };
+            assert_eq!(asked_for(&frame, &header), None);
+            assert_eq!(asked_for(&frame, &PacketHeader { checksum_start: u16::MAX, ..header }), None);
+        }
     }
 }

@@ -13,7 +13,7 @@
 //! provider work without use, by notifications, entries that name no buffer or by starting over,
 //! has an [`Allowance`] for that; when it has used it up, its queues are not looked at for a while.
 
-use crate::header::flags::NEEDS_CHECKSUM;
+use crate::header::{flags::NEEDS_CHECKSUM, segmentation};
 use crate::outgoing::{HEAD, is_from};
 use crate::wire::ethernet;
 use crate::{Descriptor, HEADROOM, MIN_PACKET, Mac, PacketHeader, Slots, lendable};
@@ -122,11 +122,14 @@ pub struct Beginning<'a> {
 
 impl Beginning<'_> {
     /// Returns a packet's header where the frame has this beginning: the place of its checksum
-    /// moves.
-    fn shift(&self, mut header: PacketHeader) -> PacketHeader {
+    /// moves, and so does the end of its headers.
+    pub fn shift(&self, mut header: PacketHeader) -> PacketHeader {
+        let moved = |place: u16| (usize::from(place) + self.bytes.len()).saturating_sub(self.instead_of) as u16;
         if header.flags & NEEDS_CHECKSUM != 0 {
-            let start = usize::from(header.checksum_start) + self.bytes.len();
-            header.checksum_start = start.saturating_sub(self.instead_of) as u16;
+            header.checksum_start = moved(header.checksum_start);
+        }
+        if header.segmentation != segmentation::NONE {
+            header.header_length = moved(header.header_length);
         }
         header
     }

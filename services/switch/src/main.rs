@@ -32,7 +32,7 @@ use culm::{Channels, Component, Progress, ROUNDS, run_rounds, start, time};
 use culm_bridge::bridge::Cause;
 use culm_bridge::vlan::{AT, LENGTH};
 use culm_bridge::{Bridge, Forwarding, HEAD, Verdict};
-use culm_net::header::flags::NEEDS_CHECKSUM;
+use culm_net::checksum;
 use culm_net::provider::{Beginning, Frame, Port};
 use culm_net::{Client, PacketHeader};
 use turns::Turns;
@@ -272,12 +272,12 @@ fn send_on(uplink: &mut Client, header: PacketHeader, frame: &[u8], beginning: B
         }
     };
     let length = beginning.bytes.len() + rest.len();
-    let sent = if header.flags & NEEDS_CHECKSUM != 0 {
-        // Its sender left the checksum to the device, which is not the one that sends it now.
-        uplink.transmitter.send_with_checksum(length, write)
-    } else {
-        uplink.transmitter.send(length, |bytes| (PacketHeader::default(), write(bytes)))
-    };
+    // Its sender may have left the checksum to the device, which is not the one that sends it now.
+    let (header, offloads) = (beginning.shift(header), uplink.transmitter.offloads_checksum());
+    let sent = uplink.transmitter.send(length, |bytes| {
+        write(bytes);
+        (checksum::finish(bytes, &header, offloads), ())
+    });
     count_sent(sent.is_some())
 }
 

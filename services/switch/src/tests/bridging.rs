@@ -4,6 +4,7 @@ use super::{SIZE, connections, mac, switch};
 use crate::Switch;
 use culm::Region;
 use culm::connection::NetClient;
+use culm_net::checksum;
 use culm_net::header::flags::NEEDS_CHECKSUM;
 use culm_net::provider::Port;
 use culm_net::testing::{Peer, frame, read_frame, write_packet};
@@ -173,20 +174,33 @@ fn tags_are_put_in_and_taken_out() {
     assert_eq!(world.comes(1, &frame(Mac::BROADCAST, Mac::new(mac(2)), &[0; 60])).concat(), none);
 }
 
-/// A checksum that the device was to complete is completed on the way to another device.
+/// A checksum that the device was to complete is completed on the way to another device, where a
+/// tag has moved it as well.
 #[test]
 fn a_checksum_is_made_for_the_other_network() {
-    let mut world = World::new(&[]);
     // UDP over IPv4 from 10.0.0.1 to 10.0.0.2, ports 1000 to 2000, with four bytes.
     let mut packet = vec![0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
     packet.extend([3, 232, 7, 208, 0, 12, 0, 0]);
     packet.extend(*b"data");
     let mut sent = frame(Mac::BROADCAST, FAR, &packet);
     sent[12..14].copy_from_slice(&[8, 0]);
-    let header =
-        PacketHeader { flags: NEEDS_CHECKSUM, checksum_start: 34, checksum_offset: 6, ..PacketHeader::default() };
+    let (checksum_start, checksum_offset) = checksum::offload(&mut sent).expect("it has one");
+    let header = PacketHeader { flags: NEEDS_CHECKSUM, checksum_start, checksum_offset, ..PacketHeader::default() };
+    let mut complete = sent.clone();
+    checksum::complete(&mut complete);
+    assert_ne!(complete, sent);
+
+    let mut world = World::new(&[]);
     world.comes_with(2, &sent, header);
     let arrived = world.arrived();
-    assert_eq!(arrived[0], [sent.clone()]);
-    assert!(culm_net::checksum::is_right(&arrived[3][0]) && arrived[3][0] != sent);
+    assert_eq!((&arrived[0], &arrived[3]), (&vec![sent.clone()], &vec![complete.clone()]));
+
+    let mut world = World::new(&[("uplink", "vlan 10"), ("uplink2", "trunk 10")]);
+    world.comes_with(2, &sent, header);
+    assert_eq!(world.arrived()[3], [tagged(&complete, 10)]);
+
+    let header = PacketHeader { checksum_start: checksum_start + 4, ..header };
+    let mut world = World::new(&[("uplink", "trunk 10"), ("uplink2", "vlan 10")]);
+    world.comes_with(2, &tagged(&sent, 10), header);
+    assert_eq!(world.arrived()[3], [complete]);
 }

@@ -15,7 +15,7 @@ use culm::connection::NetClient;
 use culm::time::{self, Duration, Instant};
 use culm::{Channel, Channels, Progress};
 use culm_guest::virtio::net::{Delivery, Frame, HEADER, Net, feature};
-use culm_net::checksum::Sum;
+use culm_net::checksum;
 use culm_net::client::Client;
 use culm_net::header::flags::{CHECKSUM_VALID, NEEDS_CHECKSUM};
 use culm_net::header::segmentation;
@@ -209,7 +209,7 @@ impl Card {
         let sent = transmitter.send_checked(length, |bytes| {
             device.read(memory, 0, bytes)?;
             let head = &bytes[..HEAD.min(length)];
-            may_send(header, head, length, mac).then(|| (finish(bytes, &header, offloads), ()))
+            may_send(header, head, length, mac).then(|| (checksum::finish(bytes, &header, offloads), ()))
         });
         sent.is_some().into()
     }
@@ -265,7 +265,7 @@ impl Card {
                 transmitter.send(headers + payload.len(), |bytes| {
                     let header = segments.write_headers(index, bytes);
                     read_or_clear(device, memory, payload.start, &mut bytes[headers..]);
-                    (finish(bytes, &header, offloads), ())
+                    (checksum::finish(bytes, &header, offloads), ())
                 });
             }
             counters::FRAMES_SENT.add(1);
@@ -310,34 +310,6 @@ fn take_lengths(header: &mut PacketHeader, head: &[u8]) -> bool {
     header.segmentation == segmentation::TCP_4 && head.get(TYPE..TYPE + 2) == Some(&IPV4)
 }
 
-/// Completes the checksum that a frame of the guest's asks for, or returns the header that has the
-/// device do it.
-fn finish(frame: &mut [u8], header: &PacketHeader, offloads: bool) -> PacketHeader {
-    if header.flags & NEEDS_CHECKSUM == 0 {
-        return PacketHeader::default();
-    }
-    let (checksum_start, checksum_offset) = (header.checksum_start, header.checksum_offset);
-    if offloads {
-        return PacketHeader { flags: NEEDS_CHECKSUM, checksum_start, checksum_offset, ..PacketHeader::default() };
-    }
-    if let Some((at, sum)) = checksum(frame, header) {
-        frame[at..at + 2].copy_from_slice(&sum);
-    }
-    PacketHeader::default()
-}
-
-/// Returns where the checksum is that the header asks for, and what it is: the field has the sum of
-/// the pseudo-header (VIRTIO 1.2 §5.1.6.2). Returns nothing if it is not in the frame.
-fn checksum(frame: &[u8], header: &PacketHeader) -> Option<(usize, [u8; 2])> {
-    let start = usize::from(header.checksum_start);
-    let at = start + usize::from(header.checksum_offset);
-    let is_inside = at.checked_add(2).is_some_and(|end| end <= frame.len());
-    let sum = !Sum::ZERO.add_bytes(frame.get(start..)?).fold();
-    // Zero would say that there is none (RFC 768); TCP's receiver takes its other form as well.
-    let sum = if sum == 0 { u16::MAX } else { sum };
-    is_inside.then_some((at, sum.to_ne_bytes()))
-}
-
 /// Gives the guest a frame in the form that it takes.
 fn deliver(device: &mut Net, memory: &GuestMemory, mut header: PacketHeader, frame: &[&[u8]]) -> Delivery {
     let takes_it = match header.segmentation {
@@ -360,7 +332,7 @@ fn deliver(device: &mut Net, memory: &GuestMemory, mut header: PacketHeader, fra
     // Only a packet of many segments lies in several pieces, and a guest that takes those must take
     // partial checksums too (VIRTIO 1.2 §5.1.3.1).
     let &[frame] = frame else { return Delivery::Refused };
-    match checksum(frame, &header) {
+    match checksum::asked_for(frame, &header) {
         Some((at, sum)) => device.deliver(memory, bytes, &[&frame[..at], &sum, &frame[at + 2..]]),
         None => Delivery::Refused,
     }
@@ -369,31 +341,6 @@ fn deliver(device: &mut Net, memory: &GuestMemory, mut header: PacketHeader, fra
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A datagram of UDP over IPv4 whose checksum field has the sum of its pseudo-header.
-    fn datagram() -> (std::vec::Vec<u8>, PacketHeader) {
-        let mut frame = std::vec![0; 14 + 20 + 8 + 3];
-        frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
-        frame[17] = 31;
-        frame[23] = 17;
-        frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
-        frame[34..40].copy_from_slice(&[0, 7, 0, 9, 0, 11]);
-        frame[42..].copy_from_slice(b"abc");
-        let pseudo = Sum::ZERO.add_bytes(&frame[26..34]).add_number(17).add_number(11).fold();
-        frame[40..42].copy_from_slice(&pseudo.to_ne_bytes());
-        let header =
-            PacketHeader { flags: NEEDS_CHECKSUM, checksum_start: 34, checksum_offset: 6, ..Default::default() };
-        (frame, header)
-    }
-
-    #[test]
-    fn a_checksum_is_completed_or_left_to_the_device() {
-        let (mut frame, header) = datagram();
-        assert_eq!(finish(&mut frame, &header, true), header);
-        assert!(!culm_net::checksum::is_right(&frame), "not yet");
-        assert_eq!(finish(&mut frame, &header, false), PacketHeader::default());
-        assert!(culm_net::checksum::is_right(&frame));
-    }
 
     #[test]
     fn the_length_of_headers_is_taken_from_them() {
@@ -413,13 +360,5 @@ mod tests {
         assert!(!take_lengths(&mut PacketHeader { checksum_start: u16::MAX, ..given }, &head));
         head[12..14].copy_from_slice(&[0x81, 0x00]);
         assert!(!take_lengths(&mut header, &head), "a tag");
-    }
-
-    #[test]
-    fn a_checksum_outside_of_the_frame_is_none() {
-        let (frame, header) = datagram();
-        for (checksum_start, checksum_offset) in [(46, 0), (34, 10), (u16::MAX, u16::MAX)] {
-            assert_eq!(checksum(&frame, &PacketHeader { checksum_start, checksum_offset, ..header }), None);
-        }
     }
 }
