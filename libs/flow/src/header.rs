@@ -15,7 +15,8 @@ pub const V6: usize = 40;
 /// to hide the ports behind it (RFC 9098 §6).
 const MOST_EXTENSIONS: usize = 8;
 
-/// Most bytes of a packet whose fragments are put together.
+/// Most bytes of a packet whose fragments are put together: of IPv4 with its header, of IPv6 with
+/// all behind the fixed one.
 const LONGEST: usize = 65_535;
 
 // Numbers of the extension headers that are walked through.
@@ -96,7 +97,7 @@ fn read_v4(bytes: &[u8], whole: bool) -> Result<Header, Malformed> {
         may_fragment: flags & 0x40 == 0,
         payload,
         length,
-        fragment: fragment(identification, offset, flags & 0x20 != 0, length - payload)?,
+        fragment: fragment(identification, offset, flags & 0x20 != 0, length - payload, payload)?,
     })
 }
 
@@ -154,7 +155,8 @@ fn read_v6(bytes: &[u8], whole: bool) -> Result<Header, Malformed> {
         if protocol == FRAGMENT {
             let [_, _, offset_high, offset_low, a, b, c, d] = *header else { return Err(Malformed::Truncated) };
             let field = u16::from_be_bytes([offset_high, offset_low]);
-            let part = fragment(u32::from_be_bytes([a, b, c, d]), field & !7, field & 1 != 0, length - payload)?;
+            let (identification, ahead) = (u32::from_be_bytes([a, b, c, d]), payload - V6 - size);
+            let part = fragment(identification, field & !7, field & 1 != 0, length - payload, ahead)?;
             own_fragment = Some(part);
             // Behind it lies the middle of a payload, no header.
             if part.is_some_and(|part| part.offset != 0) {
@@ -180,15 +182,21 @@ fn read_v6(bytes: &[u8], whole: bool) -> Result<Header, Malformed> {
     })
 }
 
-/// Checks the place of a fragment of `length` bytes. A packet that begins and ends with it is no
-/// fragment (RFC 6946).
-fn fragment(identification: u32, offset: u16, more: bool, length: usize) -> Result<Option<Fragment>, Malformed> {
+/// Checks the place of a fragment of `length` bytes, ahead of which the whole packet has so many
+/// bytes of headers. A packet that begins and ends with it is no fragment (RFC 6946).
+fn fragment(
+    identification: u32,
+    offset: u16,
+    more: bool,
+    length: usize,
+    ahead: usize,
+) -> Result<Option<Fragment>, Malformed> {
     if offset == 0 && !more {
         return Ok(None);
     }
     // RFC 791 §3.2: all but the last are multiples of 8. One that ends beyond the longest packet
     // was made to overflow whoever puts it together.
-    if length == 0 || more && !length.is_multiple_of(8) || usize::from(offset) + length > LONGEST {
+    if length == 0 || more && !length.is_multiple_of(8) || ahead + usize::from(offset) + length > LONGEST {
         return Err(Malformed::Fragment);
     }
     let length = u16::try_from(length).map_err(|_| Malformed::Fragment)?;

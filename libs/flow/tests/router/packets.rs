@@ -246,3 +246,18 @@ proptest! {
         }
     }
 }
+
+/// What is put together is longer by its own headers (RFC 791 §3.1, RFC 8200 §4.5).
+#[test]
+fn fragments_make_no_packet_beyond_the_longest() {
+    for (length, is_right) in [(11, true), (12, false)] {
+        let mut bytes = make::ip(v4(CLIENT), v4(SERVER), UDP, 64, &vec![0; length]);
+        bytes[6..8].copy_from_slice(&(65_504_u16 / 8).to_be_bytes());
+        make::reseal(&mut bytes);
+        assert_eq!(Packet::read(&bytes).is_ok(), is_right, "IPv4, {length} bytes");
+    }
+    let fragment = [&[UDP, 0, 0xff, 0xf8, 0, 0, 0, 9][..], &[0; 7]].concat();
+    assert!(Packet::read(&v6_packet(44, &fragment)).is_ok());
+    let behind_options = [&[44, 0, 1, 4, 0, 0, 0, 0][..], &fragment].concat();
+    assert_eq!(Packet::read(&v6_packet(0, &behind_options)), Err(Malformed::Fragment));
+}
