@@ -1,9 +1,9 @@
 //! Which flow a later fragment belongs to, without putting packets together.
 //!
 //! Only the first fragment of a packet has its ports. Its tuple is remembered for those that
-//! follow, by source, destination, protocol and identification; a router forwards each as it comes,
-//! and holds no bytes of any. In return a fragment that comes before the first one is dropped,
-//! since nothing tells what may become of it.
+//! follow, by source, destination and identification, of IPv4 also by protocol; a router forwards
+//! each as it comes, and holds no bytes of any. In return a fragment that comes before the first
+//! one is dropped, since nothing tells what may become of it.
 //!
 //! A firewall must not be told one packet and the receiver be sent another. So no byte of a packet
 //! is let through twice: what overlaps ends the packet (RFC 5722, RFC 3128, RFC 1858), and what
@@ -91,7 +91,11 @@ impl Fragments {
         let name = name(packet, fragment.identification);
         let hash = self.key.hash(&name);
         let is_it = |slot: &u32| self.known[*slot as usize].is_some_and(|known| known.name == name);
-        let found = self.index.candidates(hash).find(is_it);
+        let mut found = self.index.candidates(hash).find(is_it);
+        // Of many that have had their time, not all have gone yet.
+        if let Some(slot) = found.take_if(|slot| self.has_expired(*slot, now)) {
+            self.leave(slot);
+        }
         match (found, packet.tuple()) {
             (Some(slot), tuple) => {
                 let Some(known) = &mut self.known[slot as usize] else { return Followed::Unknown };
@@ -119,11 +123,15 @@ impl Fragments {
         // One goes for each that comes, and one more: there are never many.
         for _ in 0..2 {
             let Some(slot) = self.ages.first(KNOWN) else { return };
-            if self.known[slot as usize].is_some_and(|known| now.saturating_sub(known.since) < LIFETIME) {
+            if !self.has_expired(slot, now) {
                 return;
             }
             self.leave(slot);
         }
+    }
+
+    fn has_expired(&self, slot: u32, now: u64) -> bool {
+        self.known[slot as usize].is_none_or(|known| now.saturating_sub(known.since) >= LIFETIME)
     }
 
     fn enter(&mut self, known: Known, hash: u64) {
@@ -211,9 +219,11 @@ fn put(pieces: &mut [(u32, u32); MOST_PIECES], count: &mut usize, piece: (u32, u
     true
 }
 
-/// What the fragments of a packet have in common.
+/// What the fragments of a packet have in common. Of IPv6 the next headers that they name may
+/// differ (RFC 8200 §4.5).
 fn name(packet: &Packet, identification: u32) -> [u64; 6] {
-    let Packet { protocol, source, destination, .. } = *packet;
+    let Packet { source, destination, .. } = *packet;
+    let protocol = if source.is_ipv4() { packet.protocol } else { 0 };
     let [a, b, c, d, e] = Packed::new(&Tuple { protocol, source, destination, source_port: 0, destination_port: 0 }).0;
     [a, b, c, d, e, identification.into()]
 }

@@ -1,6 +1,6 @@
 //! Fragments, and whom they follow.
 
-use crate::make::{self, tuple, v4};
+use crate::make::{self, tuple, v4, v6};
 use crate::tables::from;
 use culm_flow::{Followed, Fragments, Key, Packet, TCP, Tuple, UDP};
 use proptest::prelude::*;
@@ -66,6 +66,32 @@ fn a_packet_is_forgotten_after_its_time() {
     assert_eq!(fragments.follow(&part(&tuple, 400, 600, 9), 30_999), Followed::Of(tuple));
     assert_eq!(fragments.follow(&part(&tuple, 600, 800, 9), 31_000), Followed::Unknown);
     assert_eq!(fragments.count(), 0);
+}
+
+/// Many packets may have had their time; one that comes anew is none of them.
+#[test]
+fn an_identification_can_be_used_again() {
+    let (mut fragments, tuple) = (new(8), from(1, 1));
+    for identification in 1..=6 {
+        assert_eq!(fragments.follow(&part(&tuple, 0, 400, identification), 0), Followed::Of(tuple));
+    }
+    assert_eq!(fragments.follow(&part(&tuple, 0, 400, 6), 40_000), Followed::Of(tuple));
+    assert_eq!(fragments.follow(&part(&tuple, 400, 800, 6), 40_000), Followed::Of(tuple));
+}
+
+/// RFC 8200 §4.5: of IPv6 all but the first fragment may name any next header.
+#[test]
+fn fragments_of_ipv6_are_told_apart_without_their_next_header() {
+    let (mut fragments, tuple) = (new(8), tuple(UDP, (v6(1), 4000), (v6(2), 53)));
+    let payload = make::udp(&tuple, &[3; 24])[40..].to_vec();
+    let mut follow = |next: u8, field: u8, payload: &[u8]| {
+        let bytes = [&[next, 0, 0, field, 0, 0, 0, 9], payload].concat();
+        fragments.follow(&Packet::read(&make::ip(v6(1), v6(2), 44, 64, &bytes)).unwrap(), 0)
+    };
+    assert_eq!(follow(UDP, 1, &payload[..16]), Followed::Of(tuple));
+    assert_eq!(follow(60, 16 | 1, &payload[16..24]), Followed::Of(tuple));
+    assert_eq!(follow(132, 1, &payload[..16]), Followed::Overlapping, "two that begin");
+    assert_eq!(follow(UDP, 24, &payload[24..]), Followed::Overlapping);
 }
 
 #[test]
