@@ -75,7 +75,8 @@ pub enum Tracked {
     Belongs,
     /// It does not: the ends of the connection cannot have sent it.
     Outside,
-    /// It begins another flow. The old one is removed.
+    /// It begins another flow. The old one is removed. So it is by an answer to a SYN that both
+    /// ends know of and the flow does not: the SYN begins a flow when it is sent again.
     Reopens,
 }
 
@@ -322,7 +323,7 @@ impl<'a> Table<'a> {
                 let Some(mut sides) = self.records.sides(slot) else {
                     return Tracked::Outside;
                 };
-                match tcp::follow(&mut sides, state, direction, &segment) {
+                match tcp::follow(&mut sides, state, direction, &segment, packet.fragment.is_some()) {
                     Meaning::Belongs(next) => {
                         self.records.set_sides(slot, &sides);
                         next

@@ -16,6 +16,12 @@ use crate::transport::{Segment, flags};
 /// takes the largest window without scaling, and two segments.
 const SMALLEST_LAG: u32 = 66_000;
 
+/// How far a segment may reach beyond its first fragment: to the end of the longest packet.
+const LARGEST_REST: u32 = 65_535;
+
+/// The largest window (RFC 7323 §2.3).
+const LARGEST_WINDOW: u32 = 65_535 << 14;
+
 /// One end of a connection. All numbers are modulo 2³².
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Side {
@@ -39,6 +45,10 @@ pub struct Side {
     has_ended: bool,
     /// Whether its peer has acknowledged that.
     is_done: bool,
+    /// Whether it has sent segments in fragments, which may be longer than is known.
+    has_parts: bool,
+    /// The number behind the SYN by which it has asked for another connection in this one's midst.
+    asked: Option<u32>,
 }
 
 /// What a segment means.
@@ -48,7 +58,8 @@ pub enum Meaning {
     Belongs(State),
     /// It is outside of what the ends can have sent.
     Outside,
-    /// It begins another connection between the same ports, after the end of this one.
+    /// It begins another connection between the same ports, after the end of this one; or answers
+    /// one that both ends begin since they have forgotten this one.
     Reopens,
 }
 
@@ -74,13 +85,14 @@ impl Side {
 
     /// Returns the side as three words.
     pub fn words(&self) -> [u64; 3] {
-        let Self { end, reach, acked, window, scale, .. } = *self;
-        let bits = [self.is_seen, self.offers_scale, self.has_acked, self.has_ended, self.is_done];
+        let Self { end, reach, acked, window, scale, asked, .. } = *self;
+        let [seen, has_asked] = [self.is_seen, asked.is_some()];
+        let bits = [seen, self.offers_scale, self.has_acked, self.has_ended, self.is_done, self.has_parts, has_asked];
         let bits = bits.iter().rev().fold(0, |word, bit| word << 1 | u64::from(*bit));
         [
             u64::from(end) | u64::from(reach) << 32,
             u64::from(acked) | u64::from(window) << 32,
-            bits << 8 | u64::from(scale),
+            u64::from(asked.unwrap_or(0)) << 32 | bits << 8 | u64::from(scale),
         ]
     }
 
@@ -99,9 +111,16 @@ impl Side {
             has_acked: bit(2),
             has_ended: bit(3),
             is_done: bit(4),
+            has_parts: bit(5),
+            asked: bit(6).then_some((third >> 32) as u32),
         };
-        (scale <= 14 && third >> 13 == 0).then_some(side)
+        (scale <= 14 && side.window <= LARGEST_WINDOW && third as u32 >> 15 == 0).then_some(side)
     }
+}
+
+/// Returns how far behind what was sent an acknowledgement of `side` may be.
+fn lag_allowed(side: &Side) -> i32 {
+    SMALLEST_LAG.max(side.window).saturating_mul(2).cast_signed()
 }
 
 /// Returns the sides of a connection that begins with this SYN.
@@ -116,23 +135,35 @@ pub fn has_sent(sides: &[Side; 2], from: Direction, sequence: u32) -> bool {
     own.is_seen && lag >= 0 && lag <= SMALLEST_LAG.max(sides[from.reversed() as usize].window).cast_signed()
 }
 
-/// Follows a segment from one end of a connection in `state` to the other.
-pub fn follow(sides: &mut [Side; 2], state: State, from: Direction, segment: &Segment) -> Meaning {
+/// Follows a segment from one end of a connection in `state` to the other. `is_part` says whether
+/// only its first fragment was seen.
+pub fn follow(sides: &mut [Side; 2], state: State, from: Direction, segment: &Segment, is_part: bool) -> Meaning {
     let [original, reply] = sides;
     let (own, peer) = match from {
         Direction::Original => (original, reply),
         Direction::Reply => (reply, original),
     };
     let is_opening = matches!(state, State::SynSent | State::SynReceived);
+    let answers_asked =
+        segment.has(flags::ACK) && peer.asked == Some(segment.acknowledgement) && state != State::Closed;
     match (segment.has(flags::SYN), segment.has(flags::ACK)) {
         (true, false) if state == State::Closed && reopens(own, peer, segment) => Meaning::Reopens,
         (true, false) if state == State::SynSent => follow_syn(own, peer, from, segment),
         // A host that has forgotten the connection asks for one. The other end answers by an
-        // acknowledgement, which has the first one reset the connection (RFC 5961 §4.2).
-        (true, false) => Meaning::Belongs(state),
+        // acknowledgement, which has the first one reset the connection (RFC 5961 §4.2), unless it
+        // has forgotten as well.
+        (true, false) => {
+            // This connection's own, come late, asks for nothing.
+            let lag = distance(own.end, segment.sequence);
+            let is_own = lag >= 0 && lag <= lag_allowed(peer);
+            own.asked = (!is_opening && !is_own).then(|| segment.sequence.wrapping_add(1));
+            Meaning::Belongs(state)
+        }
         (true, true) if is_opening => follow_syn_ack(own, peer, segment),
+        (true, true) if answers_asked => Meaning::Reopens,
+        _ if segment.has(flags::RST) && answers_asked => Meaning::Belongs(State::Closed),
         _ if segment.has(flags::RST) => follow_reset(own, peer, state, segment),
-        _ => follow_acknowledgement(own, peer, state, segment),
+        _ => follow_acknowledgement(own, peer, state, segment, is_part),
     }
 }
 
@@ -157,7 +188,13 @@ fn follow_syn_ack(own: &mut Side, peer: &mut Side, segment: &Segment) -> Meaning
     if !peer.is_seen || lag < 0 || lag >= SMALLEST_LAG.cast_signed() {
         return Meaning::Outside;
     }
-    *own = Side { acked: segment.acknowledgement, has_acked: true, ..Side::opened(segment) };
+    let opened = Side::opened(segment);
+    // Sent again, it takes back nothing that was sent behind it.
+    let is_again = own.has_acked && (0..=peer.window.cast_signed()).contains(&distance(own.end, opened.end));
+    let end = if is_again { own.end } else { opened.end };
+    // Who has answered a SYN may send without waiting (RFC 7413 §4.2).
+    let reach = opened.end.wrapping_add(peer.window);
+    *own = Side { end, reach, acked: segment.acknowledgement, has_acked: true, ..opened };
     // RFC 7323 §2.2: windows are scaled if both offer it. The window of a SYN itself is not.
     if !(own.offers_scale && peer.offers_scale) {
         (own.scale, peer.scale) = (0, 0);
@@ -190,12 +227,13 @@ fn follow_reset(own: &Side, peer: &Side, state: State, segment: &Segment) -> Mea
     }
 }
 
-fn follow_acknowledgement(own: &mut Side, peer: &mut Side, state: State, segment: &Segment) -> Meaning {
+fn follow_acknowledgement(own: &mut Side, peer: &mut Side, state: State, segment: &Segment, is_part: bool) -> Meaning {
     let scale = if segment.has(flags::SYN) { 0 } else { own.scale };
     let window = u32::from(segment.window) << scale;
     let Segment { sequence, acknowledgement, .. } = *segment;
     let end = sequence.wrapping_add(segment.advance());
     let lag = distance(peer.end, acknowledgement);
+    let rest = if peer.has_parts { LARGEST_REST } else { 0 };
     let belongs = own.is_seen
         && peer.is_seen
         // A probe of a window that is closed is one byte beyond it.
@@ -203,12 +241,18 @@ fn follow_acknowledgement(own: &mut Side, peer: &mut Side, state: State, segment
         // What is sent again was within a window once.
         && distance(end, own.end.wrapping_sub(peer.window).wrapping_sub(1)) >= 0
         // Nobody acknowledges what was not sent, nor what was received long ago.
-        && lag >= 0
-        && lag <= SMALLEST_LAG.max(own.window).saturating_mul(2).cast_signed();
+        && lag >= -rest.cast_signed()
+        && lag <= lag_allowed(own);
     if !belongs {
         return Meaning::Outside;
     }
+    // Both know of the connection.
+    (own.asked, peer.asked) = (None, None);
+    own.has_parts |= is_part;
     own.window = own.window.max(window);
+    if lag < 0 {
+        peer.end = acknowledgement;
+    }
     if distance(end, own.end) > 0 {
         own.end = end;
     }

@@ -135,6 +135,55 @@ fn who_has_forgotten_a_connection_can_begin_anew() {
     ]);
 }
 
+/// A device that was switched off begins at the same port again, when its peer has given up, too.
+#[test]
+fn both_may_have_forgotten_a_connection() {
+    let asks = ((true, SYN, 77_000, 0), Tracked::Belongs, State::Established);
+    let answer = (false, SYN | ACK, 9000, 77_001);
+    after_opening(&[asks, (answer, Tracked::Reopens, State::Established)]);
+    after_opening(&[asks, ((false, RST | ACK, 0, 77_001), Tracked::Belongs, State::Closed)]);
+    // Nobody has asked that, or the peer has shown since that it has not forgotten.
+    after_opening(&[(answer, Tracked::Outside, State::Established)]);
+    after_opening(&[asks, ((false, SYN | ACK, 9000, 77_002), Tracked::Outside, State::Established)]);
+    after_opening(&[asks, ((true, SYN | ACK, 9000, 77_001), Tracked::Outside, State::Established)]);
+    after_opening(&[
+        asks,
+        ((false, ACK, 501, 111), Tracked::Belongs, State::Established),
+        (answer, Tracked::Outside, State::Established),
+        ((false, RST | ACK, 0x8000_0000, 77_001), Tracked::Outside, State::Established),
+    ]);
+}
+
+/// RFC 7413 §4.2: data in a SYN is answered before its sender acknowledges the answering SYN.
+#[test]
+fn the_answering_end_may_send_at_once() {
+    let answered = &OPENING[..2];
+    let data = ((false, ACK, 501, 101), Tracked::Belongs, State::SynReceived);
+    play(&[answered, &[data, ((true, ACK, 101, 511), Tracked::Belongs, State::Established)]].concat());
+    play(&[answered, &[data, OPENING[1], ((true, ACK, 101, 511), Tracked::Belongs, State::Established)]].concat());
+    play(&[answered, &[((false, ACK, 1501, 101), Tracked::Outside, State::SynReceived)]].concat());
+}
+
+/// The first fragment does not tell how long the segment is.
+#[test]
+fn a_segment_in_fragments_is_acknowledged_whole() {
+    let memory = memory(4);
+    let mut table = Table::new(&SETTINGS, &memory);
+    begin(&mut table, &syn(&ends()), 0).unwrap();
+    assert!(connect(&mut table, &ends(), 0));
+    let ack = Segment { flags: ACK, sequence: 101, acknowledgement: 501, window: 1000, ..Segment::default() };
+    let whole = make::tcp(&ends(), &Segment { data: 900, ..ack.clone() });
+    let answer =
+        |acknowledgement| make::tcp(&ends().reversed(), &Segment { sequence: 501, acknowledgement, ..ack.clone() });
+    assert_eq!(pass(&mut table, &answer(1001), 0), Some(Tracked::Outside));
+    assert_eq!(pass(&mut table, &make::fragment(&whole, 0, 400, 9), 0), Some(Tracked::Belongs));
+    assert_eq!(pass(&mut table, &answer(1001), 0), Some(Tracked::Belongs));
+    assert_eq!(pass(&mut table, &answer(1001 + 70_000), 0), Some(Tracked::Outside), "longer than any packet");
+    let reset = Segment { flags: RST, sequence: 1001, ..Segment::default() };
+    assert_eq!(pass(&mut table, &make::tcp(&ends(), &reset), 0), Some(Tracked::Belongs));
+    assert_eq!(state(&table), State::Closed);
+}
+
 #[test]
 fn windows_are_scaled_if_both_offer_it() {
     for (answer, is_far_let_through) in [(vec![3, 3, 4], true), (vec![], false)] {
