@@ -36,8 +36,14 @@ impl<'a> Line<'a> {
     ///
     /// # Errors
     ///
-    /// If a character is in it that no rule has.
+    /// If a character is in it that no rule has, or a carriage return other than at its end: what
+    /// an editor shows as the next line would be part of a comment.
     pub fn new(line: &'a str, start: usize, number: u32) -> Result<Self, Problem> {
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        if let Some(at) = line.find('\r') {
+            let problem = Problem::new(start + at..start + at + 1, "a carriage return stands within a line");
+            return Err(problem.help("end lines by a line feed, with or without a carriage return before it"));
+        }
         let content = line.split_once('#').map_or(line, |(before, _)| before);
         let mut tokens = Vec::new();
         let mut word = None;
@@ -48,7 +54,7 @@ impl<'a> Line<'a> {
         };
         for (at, character) in content.char_indices() {
             match character {
-                ' ' | '\t' | '\r' => end_word(&mut word, at),
+                ' ' | '\t' => end_word(&mut word, at),
                 ',' | '=' => {
                     end_word(&mut word, at);
                     word = Some(at);
@@ -120,6 +126,14 @@ mod tests {
         );
         assert_eq!(words("# änything\u{7}"), []);
         assert_eq!(words("x\r"), [("x", 100)]);
+    }
+
+    #[test]
+    fn a_carriage_return_hides_no_line() {
+        for text in ["allow tcp # web\rdeny", "allow tcp\rdeny", "x\r\r"] {
+            let problem = Line::new(text, 10, 1).expect_err("it is within the line");
+            assert_eq!(problem.span.start, 10 + text.find('\r').expect("it is there"), "{text:?}");
+        }
     }
 
     #[test]
