@@ -100,7 +100,7 @@ pub fn addresses(token: &Token<'_>) -> Result<Span, Problem> {
     let (first, last) = (first.parse().map_err(|_| wrong())?, last.parse().map_err(|_| wrong())?);
     match (first, last) {
         (IpAddr::V4(first), IpAddr::V4(last)) if first <= last => Ok(Span::V4(first.into(), last.into())),
-        (IpAddr::V6(first), IpAddr::V6(last)) if first <= last => Ok(Span::V6(first.into(), last.into())),
+        (IpAddr::V6(first), IpAddr::V6(last)) if first <= last => span_6(token, first.into(), last.into()),
         (IpAddr::V4(_), IpAddr::V4(_)) | (IpAddr::V6(_), IpAddr::V6(_)) => {
             let problem = Problem::new(token.span(), format!("`{text}` is a range without addresses"));
             Err(problem.help(format!("its last address is before its first: write `{last}-{first}`")))
@@ -133,7 +133,19 @@ fn prefix_6(token: &Token<'_>, address: Ipv6Addr, length: u32) -> Result<Span, P
     if first & rest != 0 {
         return Err(host_bits(token, &format!("{}/{length}", Ipv6Addr::from(first & !rest)), &format!("{address}")));
     }
-    Ok(Span::V6(first, first | rest))
+    span_6(token, first, first | rest)
+}
+
+/// Refuses a part of the addresses that stand for those of IPv4 (RFC 4291 §2.5.5.2): whoever writes
+/// one means the packets of IPv4, which have no such address. All of them are in lists of addresses
+/// that nobody may have.
+fn span_6(token: &Token<'_>, first: u128, last: u128) -> Result<Span, Problem> {
+    const MAPPED: (u128, u128) = (0xffff_0000_0000, 0xffff_ffff_ffff);
+    if MAPPED.0 <= first && last <= MAPPED.1 && (first, last) != MAPPED {
+        let problem = Problem::new(token.span(), format!("`{}` is an address of IPv4 in the form of IPv6", token.text));
+        return Err(problem.help("packets of IPv4 do not have that: write it as `10.0.0.1`, say"));
+    }
+    Ok(Span::V6(first, last))
 }
 
 fn too_long(token: &Token<'_>, longest: u32) -> Problem {
@@ -231,13 +243,26 @@ mod tests {
         assert_eq!(read("::/0"), Span::V6(0, u128::MAX));
         assert_eq!(read("fe80::1/128"), read("fe80::1"));
         assert_eq!(read("::1-::5"), Span::V6(1, 5));
+        assert_eq!(read("::ffff:0:0/96"), Span::V6(0xffff_0000_0000, 0xffff_ffff_ffff));
     }
 
     #[test]
     fn what_is_no_address_is_refused() {
-        for text in
-            ["", "/", "-", "10.0.0", "10.0.0.0/", "10.0.0.0/33", "10.0.0.1/8", "::1/129", "::1/64", "1.1.1.1-::5"]
-        {
+        for text in [
+            "::ffff:10.0.0.1",
+            "::ffff:10.0.0.0/104",
+            "::ffff:1.1.1.1-::ffff:1.1.1.9",
+            "",
+            "/",
+            "-",
+            "10.0.0",
+            "10.0.0.0/",
+            "10.0.0.0/33",
+            "10.0.0.1/8",
+            "::1/129",
+            "::1/64",
+            "1.1.1.1-::5",
+        ] {
             assert_eq!(addresses(&token(text)).expect_err(text).span, 3..3 + text.len());
         }
         let problem = addresses(&token("10.0.0.9-10.0.0.1")).expect_err("it has no addresses");
