@@ -1,7 +1,7 @@
 //! What a router knows of packets and their flows, without input or output.
 //!
 //! * [`Packet`] reads and checks the headers of a packet: IPv4, IPv6 with extension headers, TCP,
-//!   UDP, ICMP and what an ICMP error quotes.
+//!   UDP, SCTP, ICMP and what an ICMP error quotes.
 //! * [`rewrite`] changes a packet on its way: addresses and ports, the hop count, the maximum
 //!   segment size. Checksums are corrected by the difference.
 //! * [`answer()`] makes the ICMP errors by which a sender learns why its packet goes no further,
@@ -59,4 +59,4 @@ pub use packet::{Malformed, Packet};
 pub use record::memory_words;
 pub use table::{Adopted, Cause, Id, Refusal, Settings, Table, Tracked};
 pub use transport::{Quoted, Segment, Transport, checksum_is_right, flags};
-pub use tuple::{ICMP, ICMP6, TCP, Tuple, UDP};
+pub use tuple::{ICMP, ICMP6, SCTP, TCP, Tuple, UDP};

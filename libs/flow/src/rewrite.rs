@@ -24,8 +24,8 @@ const ICMP_IDENTIFIER: usize = 4;
 /// Bytes of an ICMP header, behind which an error quotes a packet.
 const ICMP_HEADER: usize = 8;
 
-/// A packet cannot be translated: it is of IPv6, of a protocol whose ports nobody knows, or not the
-/// one that was read.
+/// A packet cannot be translated: it is of IPv6, of a protocol other than TCP, UDP and ICMP, or not
+/// the one that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CannotTranslate;
 

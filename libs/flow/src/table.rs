@@ -258,9 +258,10 @@ impl<'a> Table<'a> {
             Transport::Tcp(segment) if segment.has(flags::SYN) && !segment.has(flags::ACK) => {
                 (State::SynSent, tcp::open(&segment))
             }
-            Transport::Udp { .. } | Transport::Echo { is_request: true, .. } | Transport::Other => {
-                (State::OneWay, Default::default())
-            }
+            Transport::Udp { .. }
+            | Transport::Sctp { .. }
+            | Transport::Echo { is_request: true, .. }
+            | Transport::Other => (State::OneWay, Default::default()),
             _ => return Err(Refusal::NotAStart),
         };
         if original == reply {

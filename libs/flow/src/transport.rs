@@ -1,10 +1,10 @@
-//! Headers of TCP (RFC 9293), UDP (RFC 768) and ICMP (RFC 792, RFC 4443), as far as a router that
-//! tracks connections reads them.
+//! Headers of TCP (RFC 9293), UDP (RFC 768), SCTP (RFC 9260) and ICMP (RFC 792, RFC 4443), as far
+//! as a router that tracks connections reads them.
 
 use crate::Malformed;
 use crate::checksum::{self, Sum};
 use crate::header::{self, Header};
-use crate::tuple::{ICMP, ICMP6, TCP, Tuple, UDP};
+use crate::tuple::{ICMP, ICMP6, SCTP, TCP, Tuple, UDP};
 
 /// Bits of a TCP segment's flags (RFC 9293 §3.1).
 pub mod flags {
@@ -22,6 +22,9 @@ pub mod flags {
 const TCP_HEADER: usize = 20;
 const SHORT_HEADER: usize = 8;
 
+/// Bytes of the header that all chunks of an SCTP packet share.
+const SCTP_HEADER: usize = 12;
+
 /// What the transport protocol's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
@@ -29,6 +32,13 @@ pub enum Transport {
     Tcp(Segment),
     /// A UDP datagram.
     Udp {
+        /// Port of the sender.
+        source: u16,
+        /// Port of the receiver.
+        destination: u16,
+    },
+    /// An SCTP packet. Its associations are not followed.
+    Sctp {
         /// Port of the sender.
         source: u16,
         /// Port of the receiver.
@@ -109,9 +119,9 @@ impl Transport {
     /// Returns the source and destination ports of the packet's tuple.
     pub fn ports(&self) -> Option<(u16, u16)> {
         match *self {
-            Self::Tcp(Segment { source, destination, .. }) | Self::Udp { source, destination } => {
-                Some((source, destination))
-            }
+            Self::Tcp(Segment { source, destination, .. })
+            | Self::Udp { source, destination }
+            | Self::Sctp { source, destination } => Some((source, destination)),
             Self::Echo { is_request: true, identifier } => Some((identifier, 0)),
             Self::Echo { is_request: false, identifier } => Some((0, identifier)),
             Self::Other => Some((0, 0)),
@@ -144,6 +154,7 @@ fn read_first(header: &Header, message: &[u8]) -> Result<Transport, Malformed> {
     match (header.protocol, header.source.is_ipv4()) {
         (TCP, _) => read_segment(message).map(Transport::Tcp),
         (UDP, _) => read_udp(message, header.fragment.is_some()),
+        (SCTP, _) => read_sctp(message),
         (ICMP, true) | (ICMP6, false) => read_icmp(header, message),
         _ => Ok(Transport::Other),
     }
@@ -210,6 +221,11 @@ fn read_udp(message: &[u8], is_fragment: bool) -> Result<Transport, Malformed> {
     Ok(Transport::Udp { source: u16::from_be_bytes([a, b]), destination: u16::from_be_bytes([c, d]) })
 }
 
+fn read_sctp(message: &[u8]) -> Result<Transport, Malformed> {
+    let [a, b, c, d, ..]: [u8; SCTP_HEADER] = *message.first_chunk().ok_or(Malformed::Truncated)?;
+    Ok(Transport::Sctp { source: u16::from_be_bytes([a, b]), destination: u16::from_be_bytes([c, d]) })
+}
+
 fn read_icmp(header: &Header, message: &[u8]) -> Result<Transport, Malformed> {
     let [kind, code, _, _, a, b, _, _]: [u8; SHORT_HEADER] = *message.first_chunk().ok_or(Malformed::Truncated)?;
     let is_v4 = header.source.is_ipv4();
@@ -255,7 +271,7 @@ fn read_quoted(message: &[u8], is_v4: bool) -> Result<Quoted, Malformed> {
     let (mut ports, mut sequence) = ((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])), None);
     match (header.protocol, is_v4) {
         (TCP, _) => sequence = Some(u32::from_be_bytes([e, f, g, h])),
-        (UDP, _) => {}
+        (UDP | SCTP, _) => {}
         (ICMP, true) | (ICMP6, false) => {
             let identifier = u16::from_be_bytes([e, f]);
             ports = match (is_v4, a) {

@@ -10,6 +10,8 @@ pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 /// Number of ICMP as a protocol of IPv6.
 pub const ICMP6: u8 = 58;
+/// Number of SCTP as a protocol.
+pub const SCTP: u8 = 132;
 
 /// The five values that name a flow's packets of one direction. Both addresses are of one family.
 ///

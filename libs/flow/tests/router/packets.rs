@@ -1,7 +1,7 @@
 //! Headers, right and wrong.
 
 use crate::make::{self, ACK, FIN, RST, SYN, Segment, tuple, v4, v6};
-use culm_flow::{ICMP, ICMP6, Malformed, Packet, TCP, Transport, UDP};
+use culm_flow::{ICMP, ICMP6, Malformed, Packet, SCTP, TCP, Transport, UDP};
 use proptest::prelude::*;
 
 const CLIENT: [u8; 4] = [10, 0, 1, 5];
@@ -260,4 +260,18 @@ fn fragments_make_no_packet_beyond_the_longest() {
     assert!(Packet::read(&v6_packet(44, &fragment)).is_ok());
     let behind_options = [&[44, 0, 1, 4, 0, 0, 0, 0][..], &fragment].concat();
     assert_eq!(Packet::read(&v6_packet(0, &behind_options)), Err(Malformed::Fragment));
+}
+
+/// Rules may name its ports (RFC 9260 §3.1).
+#[test]
+fn sctp_has_ports() {
+    let tuple = from_client(SCTP);
+    let message = [&4000_u16.to_be_bytes()[..], &80_u16.to_be_bytes(), &[7; 24]].concat();
+    let bytes = make::ip(tuple.source, tuple.destination, SCTP, 64, &message);
+    assert_eq!(Packet::read(&bytes).unwrap().tuple(), Some(tuple));
+    assert_eq!(Packet::read(&make::fragment(&bytes, 0, 16, 1)).unwrap().tuple(), Some(tuple));
+    assert_eq!(Packet::read(&make::fragment(&bytes, 0, 8, 1)), Err(Malformed::Fragment));
+    let error = make::error(v4(SERVER), v4(CLIENT), 3, 1, &bytes, 28);
+    let Transport::Error(quoted) = Packet::read(&error).unwrap().transport else { panic!() };
+    assert_eq!(quoted.tuple, tuple);
 }
