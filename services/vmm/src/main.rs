@@ -332,16 +332,17 @@ impl Monitor {
         let carried = self.console.carry(&mut self.machine.serial);
         counters::SENT.add(carried.sent);
         counters::RECEIVED.add(carried.received);
-        if self.shared.has_waited() {
-            counters::WAITS.add(1);
-            self.backends.guest_waits(&mut self.machine.devices);
-        }
+        let waits = self.shared.has_waited();
         self.shared.note_wait();
         for slot in [VIRTIO_NET, VIRTIO_BLOCK, VIRTIO_ENTROPY] {
             if self.shared.take_ring(slot) {
                 counters::DOORBELLS.add(1);
-                self.backends.mark_rung(slot);
+                self.backends.mark_rung(slot, &mut self.machine.devices);
             }
+        }
+        if waits {
+            counters::WAITS.add(1);
+            self.backends.guest_waits(&mut self.machine.devices);
         }
         self.backends.carry(&mut self.machine.devices, &self.memory);
         if Backends::want_wait(&self.machine.devices) && self.shared.ask_wait() {

@@ -326,7 +326,8 @@ impl<E: BufferEntry> Receiver<E> {
 
     #[inline]
     pub(super) fn sleep_until(&mut self, count: u32) -> Progress {
-        self.link.sleep_until(count)
+        // Who has so many buffers cannot send more.
+        self.link.sleep_until(count.min(self.slots.count()))
     }
 }
 

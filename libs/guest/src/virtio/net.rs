@@ -64,8 +64,11 @@ pub struct Net {
     pub transport: Transport,
     /// How much room was found last, where it was not enough.
     shortage: Option<Shortage>,
-    /// Frames that went either way since the guest last waited.
+    /// Frames that went either way since the guest last waited, of those that show it awake.
     moved: u16,
+    /// The guest waits, as far as is known: it has neither rung since then nor been given a frame.
+    /// What it still sends it has left before.
+    waits: bool,
     /// The buffer of the frame that the guest sends, which was taken last.
     outgoing: Chain,
     /// The buffers of the frame that the guest is given: the first one, and the last one behind it.
@@ -136,7 +139,14 @@ impl Net {
     pub fn new(mac: [u8; 6]) -> Self {
         let mut transport = Transport::new(DEVICE, FEATURES, 2);
         transport.configure(0, &mac);
-        Self { transport, shortage: None, moved: 0, outgoing: Chain::default(), incoming: [Chain::default(); 2] }
+        Self {
+            transport,
+            shortage: None,
+            moved: 0,
+            waits: false,
+            outgoing: Chain::default(),
+            incoming: [Chain::default(); 2],
+        }
     }
 
     /// Returns whether the guest may send packets of many segments.
@@ -155,6 +165,17 @@ impl Net {
     /// once [`Self::publish`] has told it so.
     pub fn guest_waits(&mut self) {
         self.moved = 0;
+        self.waits = true;
+    }
+
+    /// Takes it that the guest has rung: it does not wait.
+    pub fn guest_rings(&mut self) {
+        self.waits = false;
+    }
+
+    /// Counts a frame that shows the guest awake.
+    fn count_moved(&mut self) {
+        self.moved = self.moved.saturating_add(1);
     }
 
     /// Takes the next frame that the guest sends.
@@ -183,7 +204,9 @@ impl Net {
         if let Some(queue) = self.transport.queue(TRANSMIT) {
             let result = queue.give_back(memory, &self.outgoing, 0);
             self.transport.sound(result);
-            self.moved = self.moved.saturating_add(1);
+            if !self.waits {
+                self.count_moved();
+            }
         }
     }
 
@@ -203,7 +226,8 @@ impl Net {
         let filled = self.fill(memory, header, frame, needed);
         match self.transport.sound(filled) {
             Some(room) if room >= needed => {
-                self.moved = self.moved.saturating_add(1);
+                self.waits = false;
+                self.count_moved();
                 Delivery::Done
             }
             Some(room) => {
@@ -399,6 +423,7 @@ mod tests {
         assert_eq!((send(&mut net), net.is_busy()), (MANY + 2, true), "half of the queue later");
         net.guest_waits();
         net.publish(&ram);
+        net.guest_rings();
         assert_eq!((send(&mut net), net.is_busy()), (MANY + 1, false));
         // What it receives keeps it as busy as what it sends.
         for _ in 2..MANY {
@@ -407,6 +432,31 @@ mod tests {
         }
         assert!(!net.is_busy());
         assert_eq!((send(&mut net), net.is_busy()), (MANY + 2 + 2, true));
+    }
+
+    /// What a guest has left when it waits is carried after that, and says nothing of it: it would
+    /// be taken for busy while it sleeps, and what comes for it would lie until a deadline.
+    #[test]
+    fn what_a_guest_has_left_when_it_waits_does_not_make_it_busy() {
+        let Card { ram, mut receive, mut transmit, mut net } = card(EVENT_INDEX);
+        let mut send = |net: &mut Net, count: u16| {
+            for _ in 0..count {
+                transmit.offer(&ram, &[(BUFFER, 16, false)]);
+                net.next_frame(&ram).expect("one");
+                net.sent(&ram);
+            }
+            net.publish(&ram);
+            transmit.doorbell_at(&ram)
+        };
+        send(&mut net, MANY);
+        assert!(net.is_busy());
+        net.guest_waits();
+        assert_eq!((send(&mut net, MANY), net.is_busy()), (2 * MANY, false), "it rings at its next frame");
+        // A frame for it wakes it: then it is as busy as what goes on.
+        receive.offer(&ram, &[(BUFFER, 15, true)]);
+        assert_eq!(net.deliver(&ram, [0; HEADER], &[b"abc"]), Delivery::Done);
+        send(&mut net, MANY - 1);
+        assert!(net.is_busy());
     }
 
     #[test]

@@ -64,9 +64,16 @@ impl Backends {
         self.due.disk |= self.disk.as_ref().is_some_and(|disk| channels.contains(disk.channel()));
     }
 
-    /// Marks the device whose doorbell the guest has rung.
-    pub fn mark_rung(&mut self, slot: VirtioSlot) {
-        self.due.card |= slot == VIRTIO_NET;
+    /// Marks the device whose doorbell the guest has rung. Call [`Self::guest_waits`] after it, if
+    /// the guest waits as well: which of the two came first is not known, and to be taken for busy
+    /// while it sleeps would cost it more.
+    pub fn mark_rung(&mut self, slot: VirtioSlot, devices: &mut Devices) {
+        if slot == VIRTIO_NET
+            && let Some(device) = &mut devices.net
+        {
+            device.guest_rings();
+            self.due.card = true;
+        }
         self.due.disk |= slot == VIRTIO_BLOCK;
         self.due.entropy |= slot == VIRTIO_ENTROPY;
     }

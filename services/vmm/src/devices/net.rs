@@ -34,8 +34,9 @@ const FRAMES: usize = 256;
 const PUT_OFF: Duration = Duration::from_millis(1);
 
 /// Received frames for which the monitor takes a turn at once while the guest is busy. Fewer are
-/// left until the guest waits, or for [`PUT_OFF`] at the longest.
-const MANY_RECEIVED: u32 = 32;
+/// left until the guest waits, or for [`PUT_OFF`] at the longest. A copier has no more buffers for
+/// large packets.
+const MANY_RECEIVED: u32 = 16;
 
 /// The value of `segmentation` for many segments of TCP over IPv6 (VIRTIO 1.2 §5.1.6).
 const TCP_6: u8 = 4;

@@ -189,6 +189,21 @@ fn who_could_not_send_for_a_while_hears_of_packets_again() {
     assert_eq!(world.round().len(), 1);
 }
 
+/// The driver has no buffer for more.
+#[test]
+fn who_waits_for_more_packets_than_there_are_buffers_is_woken_by_the_last() {
+    let mut world = World::new();
+    world.client.begin();
+    let _ = world.client.end_round_until(2 * BUFFERS);
+    world.receive.rang = false;
+    for number in 0..BUFFERS {
+        assert!(!world.receive.rang, "{number}");
+        world.pass(number * SIZE, &frame(OURS, THEIRS, b"one"));
+    }
+    assert!(world.receive.rang);
+    assert_eq!(world.round().len(), BUFFERS as usize);
+}
+
 #[test]
 fn either_side_starts_over_with_all_buffers() {
     let mut world = World::new();
