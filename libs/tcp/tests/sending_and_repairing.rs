@@ -385,3 +385,15 @@ fn a_closed_window_lets_acknowledgements_through() {
     script.connection.read(1000);
     script.expect(". 11+0 ack 1001 win 1000");
 }
+
+/// RFC 6298, §5.3: only an acknowledgement of new data restarts the timer.
+#[test]
+fn a_peer_whose_window_moves_does_not_put_off_a_timeout() {
+    let mut script = Script::open(settings(), true);
+    script.write(1000);
+    script.expect("P. 1+1000 ack 1");
+    let due = script.connection.deadline();
+    script.pass(50);
+    script.inject(". 1+0 ack 1 win 59000");
+    assert_eq!(script.connection.deadline(), due);
+}

@@ -47,6 +47,7 @@ impl Connection<'_> {
     ) {
         let acknowledgement = header.acknowledgement;
         let outstanding = self.nxt.since(self.una).max(0) as u32;
+        let was_closed = self.window == 0;
         let has_window_changed = self.update_window(header);
         let bytes = acknowledgement.since(self.una).max(0) as u32;
         let mut news = News { bytes, outstanding, has_window_changed, length, ..News::default() };
@@ -72,8 +73,10 @@ impl Connection<'_> {
         }
         self.measure(header, &news, now);
         self.recover(header, &news, now);
-        let is_progress = news.delivered > 0 || self.timer.is_none() || has_window_changed;
-        if is_progress {
+        // Any other change of the window does not restart the timer (RFC 6298, §5.3): a peer that
+        // sends all the time would put it off for ever.
+        let has_closed_or_opened = was_closed != (self.window == 0);
+        if news.delivered > 0 || self.timer.is_none() || has_closed_or_opened {
             self.arm(now);
         }
     }
