@@ -397,3 +397,23 @@ fn a_peer_whose_window_moves_does_not_put_off_a_timeout() {
     script.inject(". 1+0 ack 1 win 59000");
     assert_eq!(script.connection.deadline(), due);
 }
+
+/// The peer threw the probe away because it had no space, which is no word of the path.
+#[test]
+fn a_window_that_opens_again_leaves_the_congestion_window() {
+    let mut script = Script::open(settings(), true);
+    write_and_expect(&mut script, 1000, 1, 1);
+    script.pass(100);
+    script.inject(". 1+0 ack 1001 win 0");
+    script.write(20_000);
+    script.nothing();
+    let before = script.connection.congestion_window();
+    script.wait();
+    script.expect(". 1001+1 ack 1");
+    script.inject(". 1+0 ack 1001 win 0");
+    script.pass(10);
+    script.inject(". 1+0 ack 1001 win 60000");
+    assert_eq!(script.connection.congestion_window(), before);
+    script.expect(". 1001+1 ack 1");
+    script.expect(". 1002+1000 ack 1");
+}

@@ -31,7 +31,7 @@ impl Connection<'_> {
         }
         if was_closed && window > 0 && header.acknowledgement == self.una {
             // What was sent into the closed window was dropped; that is no word of the path.
-            self.board.lose_all();
+            self.lose_without_blame();
         }
         has_changed
     }

@@ -1,7 +1,6 @@
 //! What the path carries: by routers' word (RFC 1191, RFC 8201), and where there is none, by what
 //! gets through (RFC 4821, §7.7; RFC 8899, §4.3).
 
-use super::recovery::Phase;
 use super::{Connection, STAMPS_LENGTH, State};
 use crate::sequence::Sequence;
 use crate::time::Instant;
@@ -32,10 +31,7 @@ impl Connection<'_> {
             return false;
         }
         self.set_segment(segment);
-        self.board.lose_all();
-        if self.recovery.is_open() && !self.board.is_empty() {
-            self.recovery.phase = Phase::Loss(self.nxt);
-        }
+        self.lose_without_blame();
         self.arm(now);
         true
     }

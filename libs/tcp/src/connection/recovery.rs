@@ -412,6 +412,15 @@ impl Connection<'_> {
         self.board.lose_all();
     }
 
+    /// Has all that is on the way sent again, for a reason that is no word of the path: the window
+    /// stays.
+    pub(super) fn lose_without_blame(&mut self) {
+        self.board.lose_all();
+        if self.recovery.is_open() && !self.board.is_empty() {
+            self.recovery.phase = Phase::Loss(self.nxt);
+        }
+    }
+
     /// Returns when the tail is to be probed, if it is (RFC 8985, §7.2).
     pub(super) fn probe_deadline(&self, now: Instant) -> Option<(Instant, Timer)> {
         let is_idle = self.recovery.is_open() && !self.recovery.has_probe() && self.board.arrived() == 0;
