@@ -417,3 +417,15 @@ fn a_window_that_opens_again_leaves_the_congestion_window() {
     script.expect(". 1001+1 ack 1");
     script.expect(". 1002+1000 ack 1");
 }
+
+/// RFC 8985, §6.2: a hole beside what is acknowledged by the same segment is no reordering.
+#[test]
+fn an_acknowledgement_with_a_block_tells_of_no_reordering() {
+    let mut script = Script::open(settings(), true);
+    write_and_expect(&mut script, 6000, 1, 6);
+    script.pass(100);
+    script.inject(". 1+0 ack 1001 blocks 2001-3001");
+    script.nothing();
+    script.inject(". 1+0 ack 1001 blocks 2001-5001");
+    script.expect(". 1001+1000 ack 1");
+}

@@ -52,9 +52,6 @@ impl Connection<'_> {
         let bytes = acknowledgement.since(self.una).max(0) as u32;
         let mut news = News { bytes, outstanding, has_window_changed, length, ..News::default() };
         (self.heard_at, self.questions) = (now, 0);
-        if self.has_sack && !header.options.sack.is_empty() {
-            self.take_blocks(header, &mut news);
-        }
         if bytes > 0 {
             let (board, recovery) = (&mut self.board, &mut self.recovery);
             board.acknowledge(acknowledgement, |sent| recovery.note_delivered(&sent, &mut news));
@@ -63,6 +60,10 @@ impl Connection<'_> {
             self.outgoing.acknowledge(bytes, release);
             self.timeouts = 0;
             self.round_trip.end_back_off();
+        }
+        // After what is acknowledged, which lies before them: else it would seem to come late.
+        if self.has_sack && !header.options.sack.is_empty() {
+            self.take_blocks(header, &mut news);
         }
         if self.window == 0 {
             // A peer that answers is there, however long its window stays closed.
