@@ -429,3 +429,17 @@ fn an_acknowledgement_with_a_block_tells_of_no_reordering() {
     script.inject(". 1+0 ack 1001 blocks 2001-5001");
     script.expect(". 1001+1000 ack 1");
 }
+
+/// RFC 8985, §6.2: timestamps make segments shorter, and three of them are as many.
+#[test]
+fn three_segments_with_timestamps_leave_no_time_for_reordering() {
+    let mut script = Script::open_with_stamps(settings());
+    script.write(988 * 5);
+    for first in [1, 989, 1977, 2965] {
+        script.expect(&format!(". {first}+988 ack 1"));
+    }
+    script.expect("P. 3953+988 ack 1");
+    script.pass(100);
+    script.inject(". 1+0 ack 1 stamps 5200:1100 blocks 989-3953");
+    script.expect(". 1+988 ack 1");
+}

@@ -53,6 +53,11 @@ impl Connection<'_> {
         self.congestion.set_segment(segment - self.fixed_options());
     }
 
+    /// Returns how many bytes of payload go in a segment without options of its own.
+    pub(super) fn payload(&self) -> u32 {
+        self.segment.saturating_sub(self.fixed_options()).max(1)
+    }
+
     /// Returns how many bytes of options each segment has.
     pub(super) fn fixed_options(&self) -> u32 {
         if self.has_stamps { STAMPS_LENGTH } else { 0 }

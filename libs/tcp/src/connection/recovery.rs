@@ -136,7 +136,7 @@ impl Connection<'_> {
     /// Returns how many bytes are on the way, as far as is known (pipe, RFC 6675, §4).
     #[inline]
     pub(super) fn on_the_way(&self) -> u32 {
-        let arrived = self.recovery.duplicates.saturating_mul(self.segment);
+        let arrived = self.recovery.duplicates.saturating_mul(self.payload());
         self.board.on_the_way().saturating_sub(arrived)
     }
 
@@ -287,7 +287,7 @@ impl Connection<'_> {
     /// have arrived, those that duplicates had told of not among them.
     fn count_duplicates(&mut self, header: &Header, news: &News) -> u32 {
         if news.bytes > 0 {
-            let segments = news.bytes.div_ceil(self.segment);
+            let segments = news.bytes.div_ceil(self.payload());
             let told = self.recovery.duplicates.min(segments - 1);
             self.recovery.duplicates -= told;
             if let Phase::Recovery(until, _) = self.recovery.phase
@@ -298,24 +298,24 @@ impl Connection<'_> {
             if self.recovery.is_open() {
                 self.recovery.duplicates = 0;
             }
-            return news.delivered.saturating_sub(told * self.segment);
+            return news.delivered.saturating_sub(told * self.payload());
         }
         if !self.is_duplicate(header, news) {
             return 0;
         }
-        let most = news.outstanding / self.segment.max(1);
+        let most = news.outstanding / self.payload();
         self.recovery.duplicates = (self.recovery.duplicates + 1).min(most);
         if self.recovery.duplicates == DUPLICATES && self.recovery.is_open() {
             self.lose_first();
         }
-        self.segment
+        self.payload()
     }
 
     fn lose_first(&mut self) {
         let Some(first) = self.board.get(0) else { return };
         if first.fate == Fate::OnTheWay {
-            if first.range.length() > self.segment {
-                self.board.divide_or_join(0, first.range.start + self.segment);
+            if first.range.length() > self.payload() {
+                self.board.divide_or_join(0, first.range.start + self.payload());
             }
             self.board.set_fate(0, Fate::Lost);
         }
@@ -339,7 +339,7 @@ impl Connection<'_> {
 
     /// Returns by how much something may come late without being lost (RFC 8985, §6.2, step 4).
     fn reordering_window(&self) -> Span {
-        let is_told = self.board.arrived() >= DUPLICATES * self.segment;
+        let is_told = self.board.arrived() >= DUPLICATES * self.payload();
         if !self.recovery.is_reordering_seen && (!self.recovery.is_open() || is_told) {
             return Span(0);
         }

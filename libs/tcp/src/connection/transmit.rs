@@ -223,7 +223,7 @@ impl Connection<'_> {
         let record = self.board.get(index)?;
         let on_the_way = self.on_the_way();
         let room = self.congestion.window().saturating_sub(on_the_way);
-        let least = record.range.length().min(self.segment);
+        let least = record.range.length().min(self.payload());
         if self.window == 0 || room < least && on_the_way > 0 {
             return None;
         }
