@@ -443,3 +443,40 @@ fn three_segments_with_timestamps_leave_no_time_for_reordering() {
     script.inject(". 1+0 ack 1 stamps 5200:1100 blocks 989-3953");
     script.expect(". 1+988 ack 1");
 }
+
+/// Karn's algorithm (RFC 9293, §3.8.1): a timeout stays doubled until a round trip was measured.
+#[test]
+fn what_was_sent_twice_does_not_end_the_backing_off() {
+    let mut script = Script::open(settings(), false);
+    script.write(1000);
+    script.expect("P. 1+1000 ack 1");
+    let timeout = script.wait();
+    script.expect("P. 1+1000 ack 1");
+    script.pass(10);
+    script.inject(". 1+0 ack 1001");
+    script.write(1000);
+    script.expect("P. 1001+1000 ack 1");
+    assert_eq!(script.wait(), 2 * timeout);
+    script.expect("P. 1001+1000 ack 1");
+    script.inject(". 1+0 ack 2001");
+    script.write(1000);
+    script.expect("P. 2001+1000 ack 1");
+    script.pass(100);
+    script.inject(". 1+0 ack 3001");
+    script.write(1000);
+    script.expect("P. 3001+1000 ack 1");
+    assert!(script.wait() <= timeout);
+}
+
+/// Karn's algorithm: what had arrived before the repetition was waited for says nothing either.
+#[test]
+fn what_waited_for_a_repetition_does_not_measure_the_round_trip() {
+    let mut script = Script::open(settings(), false);
+    write_and_expect(&mut script, 2000, 1, 2);
+    let before = script.connection.round_trip();
+    script.wait();
+    script.expect(". 1+1000 ack 1");
+    script.pass(100);
+    script.inject(". 1+0 ack 2001");
+    assert_eq!(script.connection.round_trip(), before);
+}

@@ -59,7 +59,6 @@ impl Connection<'_> {
             // A FIN is acknowledged last, and is no byte of the application's.
             self.outgoing.acknowledge(bytes, release);
             self.timeouts = 0;
-            self.round_trip.end_back_off();
         }
         // After what is acknowledged, which lies before them: else it would seem to come late.
         if self.has_sack && !header.options.sack.is_empty() {
@@ -103,12 +102,13 @@ impl Connection<'_> {
         }
     }
 
-    /// Measures the round trip: by the first part that has arrived of those sent once, or by
-    /// the timestamp that the peer has echoed (RFC 6298, §3; RFC 7323, §4.1).
+    /// Measures the round trip: by the first part that has arrived, if all that has was sent once
+    /// (what came with a repetition may have waited for it), or by the timestamp that the peer has
+    /// echoed (RFC 6298, §3; RFC 7323, §4.1).
     #[inline]
     fn measure(&mut self, header: &Header, news: &News, now: Instant) {
         let in_segments = news.outstanding / self.segment.max(1);
-        if let Some(sent_at) = news.first_sent_at {
+        if let Some(sent_at) = news.first_sent_at.filter(|_| !news.has_repeated) {
             self.round_trip.measure(now.since(sent_at), now, in_segments / 2);
         } else if news.bytes > 0
             && self.has_stamps

@@ -33,8 +33,10 @@ pub(super) struct News {
     pub has_window_changed: bool,
     /// Whether it reports that something arrived twice.
     pub is_duplicate: bool,
-    /// When the earliest was sent of what has arrived, of that sent once.
+    /// When the earliest was sent of what has arrived, of that sent once; and whether something
+    /// has that was sent again.
     pub first_sent_at: Option<Instant>,
+    pub has_repeated: bool,
     /// The latest sent of what has arrived.
     pub latest: Option<Sent>,
 }
@@ -90,6 +92,7 @@ impl Recovery {
     #[inline]
     pub fn note_delivered(&mut self, sent: &Sent, news: &mut News) {
         news.delivered += sent.range.length();
+        news.has_repeated |= sent.is_repeated;
         if !sent.is_repeated {
             news.first_sent_at = Some(news.first_sent_at.map_or(sent.at, |at| at.min(sent.at)));
             if sent.range.end.is_before(self.furthest) {
