@@ -136,7 +136,6 @@ pub struct Connection<'s> {
     settings: Settings,
     state: State,
     ending: Option<Ending>,
-    is_active: bool,
 
     /// The first number that is not acknowledged (SND.UNA), and the next to be sent (SND.NXT).
     una: Sequence,
@@ -163,6 +162,8 @@ pub struct Connection<'s> {
     /// Whether the congestion window is what holds data back.
     is_limited: bool,
     sent_at: Instant,
+    /// Whether the SYN was sent again because the peer's came again.
+    is_syn_repeated: bool,
 
     incoming: Incoming<'s>,
     /// Bytes in order that the application has not read.
@@ -209,7 +210,6 @@ impl<'s> Connection<'s> {
         }
         let mut connection = Self::new(settings, storage, now)?;
         (connection.has_sack, connection.has_stamps) = (true, true);
-        connection.is_active = false;
         connection.take_syn(syn, now);
         connection.state = State::SynReceived;
         Some(connection)
@@ -224,7 +224,6 @@ impl<'s> Connection<'s> {
         Some(Self {
             state: State::SynSent,
             ending: None,
-            is_active: true,
             una: settings.initial,
             nxt: settings.initial + 1,
             window: 0,
@@ -244,6 +243,7 @@ impl<'s> Connection<'s> {
             recovery: Recovery::default(),
             is_limited: false,
             sent_at: now,
+            is_syn_repeated: false,
             incoming: Incoming::new(Sequence(0), storage.islands),
             unread: 0,
             announced: Sequence(0),

@@ -6,6 +6,9 @@ use crate::time::{Instant, Span};
 /// The timeout before the first measurement (RFC 6298, §2.1).
 pub const FIRST_TIMEOUT: Span = Span::from_seconds(1);
 
+/// The timeout before the first measurement if the SYN was lost (RFC 6298, §5.7).
+const CAREFUL_TIMEOUT: Span = Span::from_seconds(3);
+
 /// The shortest timeout. RFC 6298, §2.4, asks for a second, against clocks that were coarse then;
 /// this is what systems in use keep to, and longer than they delay an acknowledgement.
 pub const SHORTEST_TIMEOUT: Span = Span::from_milliseconds(200);
@@ -27,12 +30,21 @@ pub struct RoundTrip {
     least_at: Instant,
     /// How often the timeout was doubled.
     doublings: u8,
+    /// Whether the SYN was lost, or is slower than [`FIRST_TIMEOUT`].
+    is_slow: bool,
 }
 
 impl RoundTrip {
     /// Nothing is known.
     pub const fn new() -> Self {
-        Self { smoothed_8: 0, deviation_4: 0, least: Span(u32::MAX), least_at: Instant(0), doublings: 0 }
+        Self {
+            smoothed_8: 0,
+            deviation_4: 0,
+            least: Span(u32::MAX),
+            least_at: Instant(0),
+            doublings: 0,
+            is_slow: false,
+        }
     }
 
     /// Takes a measurement: `time` passed between a segment and its acknowledgement. Segments that
@@ -75,7 +87,7 @@ impl RoundTrip {
     #[inline]
     pub fn base_timeout(&self) -> Span {
         if self.smoothed_8 == 0 {
-            return FIRST_TIMEOUT;
+            return if self.is_slow { CAREFUL_TIMEOUT } else { FIRST_TIMEOUT };
         }
         let timeout = self.smoothed_8 / 8 + self.deviation_4.max(1000);
         Span(timeout.clamp(SHORTEST_TIMEOUT.0, LONGEST_TIMEOUT.0))
@@ -85,6 +97,11 @@ impl RoundTrip {
     #[inline]
     pub fn timeout(&self) -> Span {
         self.base_timeout().times(1 << self.doublings.min(12)).min(LONGEST_TIMEOUT)
+    }
+
+    /// Notes that the SYN was sent again: the path may be slow, until a measurement says otherwise.
+    pub fn distrust(&mut self) {
+        self.is_slow = true;
     }
 
     /// Doubles the timeout: it has passed (RFC 6298, §5.5).

@@ -238,3 +238,45 @@ fn what_has_no_connection_is_reset_but_for_resets() {
     assert_eq!((answer.sequence, answer.flags), (Sequence(77), Flags::RST));
     assert_eq!(reset_for(&Header { flags: Flags::RST, ..header }, 0), None);
 }
+
+/// RFC 6298, §3: whoever repeats a SYN neither shortens the round trip nor is waited for longer.
+#[test]
+fn a_repeated_syn_neither_measures_nor_puts_off_the_end() {
+    let mut script = Script::accept(settings(), "S 0+0 mss 1000");
+    script.expect("S. 0+0 ack 1");
+    let due = script.connection.deadline();
+    script.pass(900);
+    script.inject("S 0+0 mss 1000");
+    script.expect("S. 0+0 ack 1");
+    assert_eq!(script.connection.deadline(), due);
+    script.inject(". 1+0 ack 1");
+    assert_eq!((script.state(), script.connection.round_trip()), (State::Established, None));
+}
+
+/// RFC 6298, §5.7.
+#[test]
+fn after_a_lost_syn_the_first_timeout_is_three_seconds() {
+    let mut script = Script::connect(settings());
+    script.expect("S 0+0");
+    script.wait();
+    script.expect("S 0+0");
+    script.inject("S. 0+0 ack 1 mss 1000");
+    script.expect(". 1+0 ack 1");
+    script.write(1000);
+    script.expect("P. 1+1000 ack 1");
+    assert_eq!(script.wait(), 3000);
+}
+
+/// RFC 7323, §2.2: the window of a segment with SYN is never scaled.
+#[test]
+fn the_window_of_a_simultaneous_opening_is_not_scaled() {
+    let mut script = Script::connect(settings());
+    script.expect("S 0+0");
+    script.inject("S 0+0 mss 1000 scale 7 win 1000");
+    script.expect("S. 0+0 ack 1");
+    script.inject("S. 0+0 ack 1 mss 1000 scale 7 win 1000");
+    script.expect(". 1+0 ack 1");
+    script.write(9000);
+    script.expect(". 1+896 ack 1");
+    script.nothing();
+}

@@ -105,16 +105,19 @@ impl Connection<'_> {
 
     /// Notes that the SYN is acknowledged.
     fn establish(&mut self, header: &Header, now: Instant) {
-        if self.timeouts == 0 {
+        self.round_trip.end_back_off();
+        if self.timeouts == 0 && !self.is_syn_repeated {
             self.round_trip.measure(now.since(self.sent_at), now, 1);
-        } else if self.timeouts > 1 {
+        } else if self.timeouts > 0 {
+            self.round_trip.distrust();
+        }
+        if self.timeouts > 1 {
             // RFC 6928, §2: a SYN that was lost more than once is word of a bad path.
             self.congestion.collapse();
         }
         self.una = self.settings.initial + 1;
         self.recovery.begin(self.una);
         (self.timeouts, self.timer, self.due) = (0, None, None);
-        self.round_trip.end_back_off();
         self.window_from = (header.sequence, header.acknowledgement);
         self.state = if self.is_closing { State::FinWait1 } else { State::Established };
     }
@@ -133,9 +136,12 @@ impl Connection<'_> {
         if self.state == State::SynReceived && header.flags.has(Flags::SYN) && header.sequence + 1 == self.incoming.next
         {
             if !header.flags.has(Flags::ACK) {
+                self.is_syn_repeated = true;
                 self.due = Some(Due::Syn);
                 return None;
             }
+            // Its window is not scaled (RFC 7323, §2.2), and one that is open stays so.
+            header.window = (header.window >> self.send_scale).max(header.window.min(1));
             header.flags = header.flags.without(Flags::SYN);
             header.sequence += 1;
             self.acknowledgement = Acknowledgement::Now;

@@ -53,7 +53,10 @@ impl Connection<'_> {
         if self.timeouts == 0 {
             self.sent_at = now;
         }
-        self.timer = Some((now + self.round_trip.timeout(), Timer::Timeout));
+        // A peer that repeats its SYN does not put off the end of its patience.
+        if self.timer.is_none() {
+            self.timer = Some((now + self.round_trip.timeout(), Timer::Timeout));
+        }
         let is_answer = self.state == State::SynReceived;
         let may_offer_scale = !is_answer || self.receive_scale != 0 || self.send_scale != 0;
         let options = Options {
