@@ -172,7 +172,7 @@ impl Routers {
             // Whoever is there need not be asked for (RFC 7559 §2).
             (self.due, self.patience) = (Instant::NEVER, PATIENCE.0);
         }
-        for prefix in told.prefixes().filter(|prefix| !is_local(prefix.prefix)) {
+        for prefix in told.prefixes().filter(|prefix| !is_local(prefix.prefix) && !prefix.prefix.is_multicast()) {
             if prefix.is_on_link {
                 self.on_link(&prefix, now);
             }

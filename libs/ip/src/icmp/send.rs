@@ -4,7 +4,7 @@ use super::{ICMP, ICMPV6, ipv4_kind, ipv6_kind};
 use crate::Instant;
 use crate::bytes::Writer;
 use crate::checksum::Sum;
-use crate::extension::content;
+use crate::extension::{Content, behind, content};
 use crate::ipv4::{self, Ipv4};
 use crate::ipv6::{self, Ipv6};
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -159,7 +159,14 @@ pub fn error_about_ipv6(
     was_for_all: bool,
     buffer: &mut [u8],
 ) -> Option<usize> {
-    let found = content(packet);
+    // A first fragment may have further headers before what it begins with.
+    let found = content(packet).and_then(|found| match found.fragment {
+        Some(part) if part.offset == 0 => {
+            let inner = behind(found.protocol, found.payload)?;
+            Ok(Content { fragment: found.fragment, ..inner })
+        }
+        _ => Ok(found),
+    });
     let is_error = match found {
         Ok(found) if found.protocol == ICMPV6 => match found.payload.first() {
             Some(kind) => *kind < 128 || *kind == ipv6_kind::REDIRECT,

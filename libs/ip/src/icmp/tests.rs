@@ -227,6 +227,8 @@ fn errors_over_ipv6_are_sent_where_the_rules_allow_it() {
         assert_eq!(told(&ipv6(PEER_6, OWN_6, ICMPV6, &payload)), is_told, "{kind}");
         let behind_options = [&[ICMPV6, 0, 1, 4, 0, 0, 0, 0], &payload[..]].concat();
         assert_eq!(told(&ipv6(PEER_6, OWN_6, 60, &behind_options)), is_told, "{kind}");
+        let in_fragment = [&[60, 0, 0, 1, 0, 0, 0, 9], &behind_options[..]].concat();
+        assert_eq!(told(&ipv6(PEER_6, OWN_6, 44, &in_fragment)), is_told, "{kind} behind options of a fragment");
     }
     let fragment = |place: u8| [&[17, 0, 0, place, 0, 0, 0, 9][..], &START].concat();
     assert!(told(&ipv6(PEER_6, OWN_6, 44, &fragment(1))));

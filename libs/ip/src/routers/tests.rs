@@ -184,6 +184,7 @@ fn an_address_that_somebody_has_is_not_tried_again() {
 fn prefixes_that_make_no_address_are_passed_over() {
     for option in [
         prefix("fe80::", 64, 0xc0, 3000, 2000),
+        prefix("ff05::", 64, 0xc0, 3000, 2000),
         prefix("2001:db8:1::", 64, 0x80, 3000, 2000),
         prefix("2001:db8:1::", 64, 0x40, 2000, 3000),
         prefix("2001:db8:1::", 64, 0x40, 0, 0),
