@@ -53,7 +53,7 @@ fn top() -> Table {
                 "true or false",
                 "`false`",
                 "it uses floating-point and vector registers: it is compiled for them, and the kernel lets it have them. \
-                 Each of its turns then costs [an exception more](../decisions/floating-point.md). Without this an \
+                 Each of its turns then costs [an exception more](../decisions/vector-registers.md). Without this an \
                  instruction that uses one is a fault; `f32` and `f64` are computed in general registers, slowly",
             ),
             key(
