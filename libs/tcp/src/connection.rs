@@ -4,6 +4,7 @@ mod acknowledge;
 mod path;
 mod receive;
 mod recovery;
+mod resume;
 mod timers;
 mod transmit;
 
@@ -19,6 +20,7 @@ use crate::time::{Instant, Span};
 use recovery::Recovery;
 use timers::{Acknowledgement, Due, Timer};
 
+pub use resume::answer_to;
 pub use transmit::Transmission;
 
 /// The smallest maximum segment size that a peer is taken at its word for, in bytes: a smaller one
@@ -333,6 +335,42 @@ impl<'s> Connection<'s> {
             return Err(Full);
         }
         self.outgoing.push(piece)
+    }
+
+    /// Makes the piece that was given last longer by `bytes`, which lie behind it. It is refused if
+    /// that piece is acknowledged already, and where [`Self::send`] would be.
+    pub fn send_more(&mut self, bytes: u32) -> Result<(), Full> {
+        if self.is_closing || self.state == State::Closed {
+            return Err(Full);
+        }
+        self.outgoing.extend(bytes)
+    }
+
+    /// Returns whether one more piece can be given.
+    #[inline]
+    pub fn has_place(&self) -> bool {
+        !self.is_closing && self.state != State::Closed && !self.outgoing.is_full()
+    }
+
+    /// Returns whether the application can still give something to be sent.
+    #[inline]
+    pub fn can_send(&self) -> bool {
+        !self.is_closing && self.state != State::Closed
+    }
+
+    /// Returns the token of the first piece that is not acknowledged whole, and how many of its
+    /// bytes are: those are not needed any more.
+    #[inline]
+    pub fn first_piece(&self) -> Option<(u64, u32)> {
+        self.outgoing.first()
+    }
+
+    /// Sets how many bytes of payload [`Self::transmit`] hands out at once at most. Whoever sends
+    /// knows only then whether the device divides what is longer than a segment, and whether there
+    /// is a buffer for it.
+    #[inline]
+    pub fn set_longest_train(&mut self, bytes: u32) {
+        self.settings.longest_train = bytes;
     }
 
     /// Notes that the application has read `bytes`, or has thrown them away: that much more may

@@ -50,6 +50,12 @@ impl<'s> Incoming<'s> {
         Self { next, islands: &mut islands[..usable], count: 0, arrivals: 0, duplicate: None }
     }
 
+    /// Takes the places of islands away.
+    pub(crate) fn take_slots(&mut self) -> &'s mut [Island] {
+        self.count = 0;
+        core::mem::take(&mut self.islands)
+    }
+
     /// Returns whether something has arrived that is not in order.
     #[inline]
     pub fn has_holes(&self) -> bool {

@@ -17,7 +17,8 @@
 //! ```
 //!
 //! What listens is no connection: whoever finds no connection for a segment answers a SYN for a
-//! port that is listened on by [`Connection::accept`], and anything else by [`reset_for`].
+//! port that is listened on by [`Connection::accept`], and anything else by [`reset_for`]. Who keeps
+//! nothing of a SYN answers by [`answer_to`], and begins with [`Connection::resume`].
 //!
 //! # Parts
 //!
@@ -55,7 +56,7 @@ mod sequence;
 mod time;
 
 pub use congestion::{Algorithm, Congestion, ReductionRate};
-pub use connection::{Connection, Ending, KeepAlive, Settings, State, Storage, Transmission, reset_for};
+pub use connection::{Connection, Ending, KeepAlive, Settings, State, Storage, Transmission, answer_to, reset_for};
 pub use header::{Flags, Header, LONGEST as LONGEST_HEADER, Malformed, SHORTEST as SHORTEST_HEADER};
 pub use incoming::{Incoming, Island, Placement};
 pub use options::{Blocks, LARGEST_SCALE, MOST_BLOCKS, Options, Timestamps};

@@ -72,6 +72,33 @@ impl<'s> Outgoing<'s> {
         Ok(())
     }
 
+    /// Makes the last piece longer by `bytes`, which lie behind it in the application's memory.
+    /// Refused if there is none, and where [`Self::push`] would refuse so many.
+    #[inline]
+    pub fn extend(&mut self, bytes: u32) -> Result<(), Full> {
+        let last = self.pieces.count().checked_sub(1).and_then(|last| self.pieces.get_mut(last)).ok_or(Full)?;
+        let length = last.length.checked_add(bytes).ok_or(Full)?;
+        if bytes > MOST_BYTES - self.length {
+            return Err(Full);
+        }
+        last.length = length;
+        self.length += bytes;
+        Ok(())
+    }
+
+    /// Returns the token of the first piece that is not acknowledged whole, and how many of its
+    /// bytes are.
+    #[inline]
+    pub fn first(&self) -> Option<(u64, u32)> {
+        self.pieces.get(0).map(|piece| (piece.token, self.acknowledged))
+    }
+
+    /// Takes the slots of pieces away, and forgets all pieces.
+    pub(crate) fn take_slots(&mut self) -> &'s mut [Piece] {
+        (self.acknowledged, self.length, self.found) = (0, 0, (0, 0));
+        self.pieces.take_slots()
+    }
+
     /// Takes the first `bytes` for acknowledged, all if there are fewer. What that completes goes
     /// to `release`, in order.
     #[inline]
@@ -146,18 +173,28 @@ mod tests {
         /// Bytes come out as they were put in, wherever a segment begins, and a token comes back
         /// when its last byte is acknowledged.
         #[test]
-        fn parts_are_the_bytes_of_the_pieces(steps in prop::collection::vec((0..3_u8, 0_u32..20, 0_u32..20), 0..100)) {
+        fn parts_are_the_bytes_of_the_pieces(steps in prop::collection::vec((0..4_u8, 0_u32..20, 0_u32..20), 0..100)) {
             let mut slots = [Piece::default(); 4];
             let mut outgoing = Outgoing::new(&mut slots);
             let mut model: Vec<(u64, u32)> = Vec::new();
             let (mut next_token, mut released) = (0, 0);
+            let mut lengths = Vec::new();
             for (step, one, other) in steps {
                 match step {
                     0 => if outgoing.push(Piece { token: next_token, length: one }).is_ok() {
                         model.extend((0..one).map(|at| (next_token, at)));
+                        lengths.push(one);
                         next_token += 1;
                     } else {
                         prop_assert!(one == 0 || next_token - released == 4);
+                    },
+                    3 => if outgoing.extend(one).is_ok() {
+                        let token = next_token - 1;
+                        let before = lengths[token as usize];
+                        model.extend((before..before + one).map(|at| (token, at)));
+                        lengths[token as usize] += one;
+                    } else {
+                        prop_assert_eq!(next_token, released);
                     },
                     1 => {
                         model.drain(..model.len().min(one as usize));
@@ -174,6 +211,8 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(outgoing.length() as usize, model.len());
+                let first = model.first().copied().filter(|_| next_token > released);
+                prop_assert_eq!(outgoing.first(), first);
             }
         }
     }

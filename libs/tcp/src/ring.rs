@@ -15,6 +15,12 @@ impl<'s, T: Copy> Ring<'s, T> {
         Self { slots: &mut slots[..usable], first: 0, count: 0 }
     }
 
+    /// Takes the slots away; the queue has none and no element then.
+    pub fn take_slots(&mut self) -> &'s mut [T] {
+        (self.first, self.count) = (0, 0);
+        core::mem::take(&mut self.slots)
+    }
+
     #[inline]
     pub fn count(&self) -> usize {
         self.count as usize

@@ -58,6 +58,11 @@ impl<'s> Scoreboard<'s> {
         Self { records: Ring::new(records), on_the_way: 0, lost: 0, arrived: 0 }
     }
 
+    /// Takes the slots of the records away.
+    pub fn take_slots(&mut self) -> &'s mut [Sent] {
+        self.records.take_slots()
+    }
+
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.records.count() == 0

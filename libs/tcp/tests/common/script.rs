@@ -8,7 +8,7 @@
 
 use culm_tcp::{
     Algorithm, Blocks, Connection, FEWEST_RECORDS, Flags, Header, Instant, Island, Options, Piece, Placement, Range,
-    Sent, Sequence, Settings, Span, State, Storage, Timestamps, Transmission,
+    Sent, Sequence, Settings, Span, State, Storage, Timestamps, Transmission, answer_to,
 };
 
 /// The initial numbers of both sides: near the wrap, so that each script crosses it.
@@ -65,6 +65,19 @@ impl Script {
         let (header, _) = parse(syn);
         let connection = Connection::accept(settings, storage(), &header, Instant(now)).unwrap();
         Self { connection, now, released: Vec::new(), given: 0 }
+    }
+
+    /// Answers a SYN without keeping anything, and begins the connection with the segment that
+    /// completes the handshake `round_trip` milliseconds later. Returns the answer too.
+    pub fn resume(settings: Settings, syn: &str, last: &str, round_trip: u64) -> (Self, String) {
+        let (syn, _) = parse(syn);
+        let answer = answer_to(&settings, &syn, Instant(1_000_000));
+        let now = 1_000_000 + round_trip * 1000;
+        let (header, _) = parse(last);
+        let connection = Connection::resume(settings, storage(), &syn.options, &header, Instant(now)).unwrap();
+        let mut script = Self { connection, now, released: Vec::new(), given: 0 };
+        script.inject(last);
+        (script, render_header(&answer, 0))
     }
 
     /// A connection that is open, with SACK or not, and a round trip of 100 ms.
@@ -211,9 +224,13 @@ fn parse(line: &str) -> (Header, u32) {
 
 /// Writes a segment of this side's.
 fn render(sent: &Transmission) -> String {
-    let Header { sequence, acknowledgement, flags, window, options, .. } = sent.header;
+    render_header(&sent.header, sent.length)
+}
+
+fn render_header(header: &Header, length: u32) -> String {
+    let Header { sequence, acknowledgement, flags, window, options, .. } = *header;
     let letters: String = LETTERS.iter().filter(|(_, flag)| flags.has(*flag)).map(|(letter, _)| letter).collect();
-    let mut line = format!("{letters} {}+{}", sequence.since(OURS), sent.length);
+    let mut line = format!("{letters} {}+{}", sequence.since(OURS), length);
     if flags.has(Flags::ACK) {
         line += &format!(" ack {}", acknowledgement.since(THEIRS));
     }

@@ -1,0 +1,95 @@
+//! Connections that begin with their last handshake segment: nothing was kept of the SYN but what
+//! came back in the number that acknowledges this side's (SYN cookies, RFC 4987, §3.6).
+//!
+//! The peer's timestamp need not be kept: a peer that has agreed on timestamps sends one in each
+//! segment (RFC 7323, §3.2), this one included.
+
+use super::{Connection, Ending, Settings, State, Storage, scale_of};
+use crate::header::{Flags, Header};
+use crate::options::{Options, Timestamps};
+use crate::sequence::Sequence;
+use crate::time::{Instant, Span};
+
+/// The longest round trip that a timestamp is believed to tell, in milliseconds.
+const LONGEST_TRIP: u32 = 60_000;
+
+/// Returns the SYN with ACK that answers `syn` for a connection with these settings, of which
+/// nothing is kept: [`Connection::resume`] goes on from the peer's answer to it.
+pub fn answer_to(settings: &Settings, syn: &Header, now: Instant) -> Header {
+    let value = now.milliseconds().wrapping_add(settings.stamp_offset);
+    Header {
+        source: settings.source,
+        destination: settings.destination,
+        sequence: settings.initial,
+        acknowledgement: syn.sequence + 1,
+        flags: Flags::SYN.with(Flags::ACK),
+        window: first_window(settings) as u16,
+        options: Options {
+            mss: Some(settings.segment),
+            window_scale: syn.options.window_scale.map(|_| scale_of(settings.capacity)),
+            sack_permitted: syn.options.sack_permitted,
+            timestamps: syn.options.timestamps.map(|theirs| Timestamps { value, echo: theirs.value }),
+            ..Options::default()
+        },
+    }
+}
+
+/// Returns the window of a SYN, which is never scaled (RFC 7323, §2.2).
+fn first_window(settings: &Settings) -> u32 {
+    settings.capacity.min(u16::MAX.into())
+}
+
+impl<'s> Connection<'s> {
+    /// A connection that is over, which keeps `storage` for the next one. `None` if there are too
+    /// few records.
+    pub fn closed(settings: Settings, storage: Storage<'s>) -> Option<Self> {
+        let mut connection = Self::new(settings, storage, Instant(0))?;
+        (connection.state, connection.ending, connection.due) = (State::Closed, Some(Ending::Closed), None);
+        Some(connection)
+    }
+
+    /// Takes the storage away, for the next connection. This one has none then, and is over.
+    pub fn take_storage(&mut self) -> Storage<'s> {
+        self.end(Ending::Aborted, |_| {});
+        self.reset = None;
+        Storage {
+            pieces: self.outgoing.take_slots(),
+            records: self.board.take_slots(),
+            islands: self.incoming.take_slots(),
+        }
+    }
+
+    /// Begins a connection with the segment `last` that completes its handshake: the peer's SYN had
+    /// the options `offer`, timestamps aside, and was answered by [`answer_to`] with the same
+    /// settings. Whoever calls this has found proof in `last.acknowledgement`, and then gives `last`
+    /// to [`Self::receive`]. `None` if there are too few records.
+    pub fn resume(
+        settings: Settings,
+        storage: Storage<'s>,
+        offer: &Options,
+        last: &Header,
+        now: Instant,
+    ) -> Option<Self> {
+        let syn = Header {
+            sequence: last.sequence - 1,
+            acknowledgement: Sequence(0),
+            flags: Flags::SYN,
+            window: 0,
+            options: Options { timestamps: last.options.timestamps, ..*offer },
+            ..*last
+        };
+        let mut connection = Self::accept(settings, storage, &syn, now)?;
+        connection.due = None;
+        // The window that was told by the answer, whose time nobody knows any more.
+        connection.announced = connection.incoming.next + first_window(&settings);
+        connection.is_syn_repeated = true;
+        if let Some(stamps) = last.options.timestamps {
+            let milliseconds = connection.stamp(now).wrapping_sub(stamps.echo);
+            if milliseconds < LONGEST_TRIP {
+                let trip = Span::from_milliseconds(milliseconds).max(Span(1000));
+                connection.round_trip.measure(trip, now, 1);
+            }
+        }
+        Some(connection)
+    }
+}
