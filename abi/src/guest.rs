@@ -203,12 +203,13 @@ impl VirtioSlot {
     /// Bytes of the registers of each.
     pub const SIZE: u64 = 0x1000;
 
-    /// The device that a client of this class is for the guest of its monitor.
-    pub fn of_class(class: &str) -> Option<Self> {
-        match class {
-            "net" => Some(VIRTIO_NET),
-            "block" => Some(VIRTIO_BLOCK),
-            "entropy" => Some(VIRTIO_ENTROPY),
+    /// The device that a connection of this class is for the guest of its monitor, if `before` of
+    /// its connections of that class come before it.
+    pub fn of_class(class: &str, before: usize) -> Option<Self> {
+        match (class, before) {
+            ("net", _) => VIRTIO_NETS.get(before).copied(),
+            ("block", 0) => Some(VIRTIO_BLOCK),
+            ("entropy", 0) => Some(VIRTIO_ENTROPY),
             _ => None,
         }
     }
@@ -230,13 +231,16 @@ impl VirtioSlot {
 }
 
 /// How many virtio devices there can be.
-pub const VIRTIO_SLOTS: usize = 3;
+pub const VIRTIO_SLOTS: usize = 6;
 
 /// The registers of all of them.
 pub const VIRTIO: GuestRange = GuestRange { address: 0x0a00_0000, size: VIRTIO_SLOTS as u64 * VirtioSlot::SIZE };
 
-/// The guest's network card.
+/// The guest's network card, or the first of several.
 pub const VIRTIO_NET: VirtioSlot = VirtioSlot(0);
+
+/// The guest's network cards, in the order in which its kernel finds them.
+pub const VIRTIO_NETS: [VirtioSlot; 4] = [VIRTIO_NET, VirtioSlot(3), VirtioSlot(4), VirtioSlot(5)];
 
 /// The guest's disk.
 pub const VIRTIO_BLOCK: VirtioSlot = VirtioSlot(1);

@@ -6,7 +6,7 @@
 #[path = "../common/input.rs"]
 mod input;
 
-use culm_abi::guest::{VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NET, device};
+use culm_abi::guest::{VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NET, VIRTIO_NETS, device};
 use culm_guest::virtio::block::{Block, MAX_BYTES, Request, Status};
 use culm_guest::virtio::entropy::{Entropy, PORTION};
 use culm_guest::virtio::net::{HEADER, Net};
@@ -26,14 +26,16 @@ fn word(input: &mut Input<'_>) -> u64 {
 }
 
 fn turn(devices: &mut Devices, ram: &Ram) {
-    let Devices { net: Some(net), block: Some(block), entropy: Some(entropy) } = devices else { return };
-    for _ in 0..4 {
-        let Some(frame) = net.next_frame(ram) else { break };
-        let mut bytes = vec![0; frame.length.min(SIZE as u64) as usize];
-        let _ = net.read(ram, 0, &mut bytes);
-        net.sent(ram);
+    let Devices { nets, block: Some(block), entropy: Some(entropy) } = devices else { return };
+    for net in nets {
+        for _ in 0..4 {
+            let Some(frame) = net.next_frame(ram) else { break };
+            let mut bytes = vec![0; frame.length.min(SIZE as u64) as usize];
+            let _ = net.read(ram, 0, &mut bytes);
+            net.sent(ram);
+        }
+        net.publish(ram);
     }
-    net.publish(ram);
     let mut request = Request::default();
     for _ in 0..4 {
         if !block.take_request(ram, &mut request) {
@@ -51,10 +53,10 @@ fuzz_target!(|bytes: &[u8]| {
     let mut input = Input::new(bytes);
     let ram = Ram::new(SIZE);
     let mut devices =
-        Devices { net: Some(Net::new([2; 6])), block: Some(Block::default()), entropy: Some(Entropy::default()) };
+        Devices { nets: [[2; 6], [3; 6]].map(Net::new).into(), block: Some(Block::default()), entropy: Some(Entropy::default()) };
     while !input.is_over() {
         let what = input.byte();
-        let slot = [VIRTIO_NET, VIRTIO_BLOCK, VIRTIO_ENTROPY][usize::from(what) / 8 % 3].registers();
+        let slot = [VIRTIO_NET, VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NETS[1]][usize::from(what) / 8 % 4].registers();
         match what % 8 {
             0 => {
                 let (offset, value) = (word(&mut input) % slot.size, word(&mut input));
@@ -75,7 +77,7 @@ fuzz_target!(|bytes: &[u8]| {
             }
             6 => {
                 let length = word(&mut input) as usize % 4096;
-                if let Some(net) = &mut devices.net {
+                for net in &mut devices.nets {
                     net.deliver(&ram, [0; HEADER], &[&vec![1; length]]);
                 }
             }

@@ -10,6 +10,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
 #[cfg(not(target_os = "none"))]
 extern crate std;
 

@@ -2,7 +2,7 @@
 //! content, changed at any time. Nothing is a panic or without end, and no byte outside of its
 //! memory is asked for in vain.
 
-use culm_abi::guest::{VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NET, device};
+use culm_abi::guest::{VIRTIO, VIRTIO_NETS, VIRTIO_SLOTS, VirtioSlot, device};
 use culm_guest::virtio::block::{Block, Geometry, MAX_BYTES, Request, SECTOR, Status};
 use culm_guest::virtio::entropy::{Entropy, PORTION};
 use culm_guest::virtio::net::{HEADER, Net};
@@ -33,7 +33,7 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let slot = 0..3_u64;
+    let slot = 0..VIRTIO_SLOTS as u64;
     let step = prop_oneof![
         2 => (slot.clone(), 0..0x120_u64, any::<u32>()).prop_map(|(slot, at, value)| Step::Register(slot, at, value.into())),
         2 => (slot, any::<u64>(), prop_oneof![9 => Just(4), 1 => any::<u64>()])
@@ -54,7 +54,7 @@ const PLACES: [u64; 3] = [BASE, BASE + 1024, BASE + 2048];
 
 /// The registers of the device in a slot.
 fn registers(slot: u64) -> u64 {
-    [VIRTIO_NET, VIRTIO_BLOCK, VIRTIO_ENTROPY][slot as usize].registers().address
+    VIRTIO.address + slot * VirtioSlot::SIZE
 }
 
 fn offer(ram: &Ram, available: &mut u16, (number, address, length, flags, next): (u16, u64, u32, u16, u16)) {
@@ -67,14 +67,16 @@ fn offer(ram: &Ram, available: &mut u16, (number, address, length, flags, next):
 
 /// Takes all that there is, as a monitor does.
 fn turn(devices: &mut Devices, ram: &Ram) {
-    let Devices { net: Some(net), block: Some(block), entropy: Some(entropy) } = devices else { return };
-    for _ in 0..8 {
-        let Some(frame) = net.next_frame(ram) else { break };
-        let mut bytes = vec![0; frame.length.min(SIZE) as usize];
-        let _ = net.read(ram, 0, &mut bytes);
-        net.sent(ram);
+    let Devices { nets, block: Some(block), entropy: Some(entropy) } = devices else { return };
+    for net in nets {
+        for _ in 0..8 {
+            let Some(frame) = net.next_frame(ram) else { break };
+            let mut bytes = vec![0; frame.length.min(SIZE) as usize];
+            let _ = net.read(ram, 0, &mut bytes);
+            net.sent(ram);
+        }
+        net.publish(ram);
     }
-    net.publish(ram);
     let mut request = Request::default();
     for _ in 0..8 {
         if !block.take_request(ram, &mut request) {
@@ -96,7 +98,7 @@ proptest! {
         let ram = Ram::new(SIZE as usize);
         let mut block = Block::default();
         block.set_geometry(&Geometry { sectors: 100, block: 512, most: MAX_BYTES, read_only: false });
-        let mut devices = Devices { net: Some(Net::new([2; 6])), block: Some(block), entropy: Some(Entropy::default()) };
+        let mut devices = Devices { nets: VIRTIO_NETS.map(|_| Net::new([2; 6])).into(), block: Some(block), entropy: Some(Entropy::default()) };
         let mut available = 0;
         for step in steps {
             match step {
@@ -123,7 +125,7 @@ proptest! {
                     }
                 }
                 Step::Frame(length) => {
-                    if let Some(net) = &mut devices.net {
+                    for net in &mut devices.nets {
                         net.deliver(&ram, [0; HEADER], &[&vec![1; length]]);
                     }
                 }

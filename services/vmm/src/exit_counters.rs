@@ -2,7 +2,7 @@
 
 use crate::counters;
 use culm::Counter;
-use culm::guest::{DISTRIBUTOR, GuestRange, SERIAL, VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NET};
+use culm::guest::{DISTRIBUTOR, GuestRange, SERIAL, VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NETS};
 use culm_guest::exit::Exit;
 
 /// The interrupt controller: its distributor, and its redistributors behind that, before the serial
@@ -16,8 +16,10 @@ pub fn counter(exit: &Exit) -> Counter {
         Exit::Call { .. } => return counters::EXITS_CALLS,
         Exit::SystemRegister { .. } | Exit::Coprocessor | Exit::Other => return counters::EXITS_OTHERS,
     };
+    if VIRTIO_NETS.iter().any(|slot| slot.registers().offset(address).is_some()) {
+        return counters::EXITS_NET;
+    }
     let places = [
-        (VIRTIO_NET.registers(), counters::EXITS_NET),
         (VIRTIO_BLOCK.registers(), counters::EXITS_DISK),
         (VIRTIO_ENTROPY.registers(), counters::EXITS_ENTROPY),
         (SERIAL, counters::EXITS_SERIAL),
@@ -38,6 +40,8 @@ mod tests {
             |address| Exit::Memory(Access { address, size: 4, general: 0, write: true, signed: false, wide: false });
         for (exit, expected) in [
             (at(VIRTIO_BLOCK.registers().address + 0x50), counters::EXITS_DISK),
+            (at(VIRTIO_NETS[0].registers().address), counters::EXITS_NET),
+            (at(VIRTIO_NETS[3].registers().address + 0xfff), counters::EXITS_NET),
             (at(SERIAL.address), counters::EXITS_SERIAL),
             (at(DISTRIBUTOR.address + DISTRIBUTOR.size), counters::EXITS_CONTROLLER),
             (at(0), counters::EXITS_OTHERS),

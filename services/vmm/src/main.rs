@@ -30,7 +30,6 @@ use alloc::vec::Vec;
 use boot_files::BootFiles;
 use console::Console;
 use culm::connection::GuestCpu;
-use culm::guest::{VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NET};
 use culm::time::{self, Duration, Instant};
 use culm::{Channels, Component, ROUNDS, Region, run_rounds, start, supervision};
 use culm_guest::controller::Offer;
@@ -334,12 +333,12 @@ impl Monitor {
         counters::RECEIVED.add(carried.received);
         let waits = self.shared.has_waited();
         self.shared.note_wait();
-        for slot in [VIRTIO_NET, VIRTIO_BLOCK, VIRTIO_ENTROPY] {
-            if self.shared.take_ring(slot) {
-                counters::DOORBELLS.add(1);
-                self.backends.mark_rung(slot, &mut self.machine.devices);
-            }
-        }
+        let Self { backends, machine, shared, .. } = self;
+        backends.take_rings(&mut machine.devices, |slot| {
+            let is_rung = shared.take_ring(slot);
+            counters::DOORBELLS.add(is_rung.into());
+            is_rung
+        });
         if waits {
             counters::WAITS.add(1);
             self.backends.guest_waits(&mut self.machine.devices);

@@ -20,7 +20,8 @@ pub mod testing;
 pub(crate) mod tests;
 pub mod transport;
 
-use culm_abi::guest::{VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NET, VirtioSlot};
+use alloc::vec::Vec;
+use culm_abi::guest::{VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NETS, VirtioSlot};
 use transport::{Causes, Transport};
 
 /// Feature: interrupts and doorbells at an index (§6, `VIRTIO_F_EVENT_IDX`).
@@ -47,8 +48,8 @@ pub trait Memory {
 /// The devices of a guest: those for which its monitor has a connection.
 #[derive(Clone, Debug, Default)]
 pub struct Devices {
-    /// The network card.
-    pub net: Option<net::Net>,
+    /// The network cards, each in its place of [`VIRTIO_NETS`].
+    pub nets: Vec<net::Net>,
     /// The disk.
     pub block: Option<block::Block>,
     /// The source of random bytes.
@@ -58,24 +59,23 @@ pub struct Devices {
 impl Devices {
     /// Returns the device whose registers are at `address`, and the offset within.
     pub fn at(&mut self, address: u64) -> Option<(&mut Transport, u64)> {
-        self.slots().into_iter().find_map(|(slot, transport)| Some((transport?, slot.registers().offset(address)?)))
+        self.slots().find_map(|(slot, transport)| Some((transport, slot.registers().offset(address)?)))
     }
 
     /// Resets each device, as its guest does when it begins with it.
     pub fn reset(&mut self) {
-        self.slots().into_iter().filter_map(|(_, transport)| transport).for_each(Transport::reset);
+        self.slots().for_each(|(_, transport)| transport.reset());
     }
 
     /// Takes what has changed of the causes of each device that there is.
     pub fn take_causes(&mut self) -> impl Iterator<Item = (VirtioSlot, Causes)> {
-        self.slots().into_iter().filter_map(|(slot, transport)| Some((slot, transport?.take_causes())))
+        self.slots().map(|(slot, transport)| (slot, transport.take_causes()))
     }
 
-    fn slots(&mut self) -> [(VirtioSlot, Option<&mut Transport>); 3] {
-        [
-            (VIRTIO_NET, self.net.as_mut().map(|device| &mut device.transport)),
-            (VIRTIO_BLOCK, self.block.as_mut().map(|device| &mut device.transport)),
-            (VIRTIO_ENTROPY, self.entropy.as_mut().map(|device| &mut device.transport)),
-        ]
+    fn slots(&mut self) -> impl Iterator<Item = (VirtioSlot, &mut Transport)> {
+        let nets = VIRTIO_NETS.into_iter().zip(self.nets.iter_mut().map(|device| &mut device.transport));
+        let block = self.block.iter_mut().map(|device| (VIRTIO_BLOCK, &mut device.transport));
+        let entropy = self.entropy.iter_mut().map(|device| (VIRTIO_ENTROPY, &mut device.transport));
+        nets.chain(block).chain(entropy)
     }
 }

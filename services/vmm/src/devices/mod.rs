@@ -6,16 +6,19 @@ mod net;
 
 use crate::memory::GuestMemory;
 use crate::{Connections, counters};
-use culm::guest::{VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NET, VirtioSlot};
+use alloc::vec::Vec;
+use culm::guest::{VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NETS, VirtioSlot};
 use culm::{Channels, Progress, ROUNDS, run_rounds};
 use culm_guest::virtio::Devices;
 use culm_guest::virtio::entropy::Entropy;
+use culm_guest::virtio::net::Net;
 use disk::Disk;
 use net::Card;
 
 /// The connections behind the devices.
 pub struct Backends {
-    card: Option<Card>,
+    /// Each in the place of its device in [`Devices::nets`].
+    cards: Vec<Card>,
     disk: Option<Disk>,
     due: Due,
 }
@@ -23,29 +26,31 @@ pub struct Backends {
 /// The devices for which there may be something to carry. Most turns are for one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Due {
-    card: bool,
+    cards: [bool; VIRTIO_NETS.len()],
     disk: bool,
     entropy: bool,
 }
 
 impl Due {
-    const ALL: Self = Self { card: true, disk: true, entropy: true };
+    const ALL: Self = Self { cards: [true; VIRTIO_NETS.len()], disk: true, entropy: true };
 }
 
 impl Backends {
     /// Takes the connections up; returns the devices that the guest gets for them.
     pub fn new(connections: &Connections) -> (Self, Devices) {
-        let card = connections.net.map(Card::new);
+        // The device tree has them in this order.
+        let cards = [connections.net, connections.net2, connections.net3];
+        let cards: Vec<_> = cards.into_iter().flatten().map(Card::new).collect();
         let disk = connections.disk.as_ref().map(Disk::new);
         if let Some(entropy) = &connections.entropy {
             culm_entropy::take_seed(entropy);
         }
         let devices = Devices {
-            net: card.as_ref().map(Card::device),
+            nets: cards.iter().map(Card::device).collect(),
             block: disk.as_ref().map(|_| Default::default()),
             entropy: connections.entropy.map(|_| Default::default()),
         };
-        (Self { card, disk, due: Due::ALL }, devices)
+        (Self { cards, disk, due: Due::ALL }, devices)
     }
 
     /// Returns whether all that a guest asks of its devices when it begins is known.
@@ -55,27 +60,30 @@ impl Backends {
 
     /// Returns whether the monitor is to know when the guest waits next.
     pub fn want_wait(devices: &Devices) -> bool {
-        devices.net.as_ref().is_some_and(culm_guest::virtio::net::Net::is_busy)
+        devices.nets.iter().any(Net::is_busy)
     }
 
     /// Marks the devices whose connections have notified.
     pub fn mark_notified(&mut self, channels: Channels) {
-        self.due.card |= self.card.as_ref().is_some_and(|card| card.is_notified(channels));
+        for (due, card) in self.due.cards.iter_mut().zip(&self.cards) {
+            *due |= card.is_notified(channels);
+        }
         self.due.disk |= self.disk.as_ref().is_some_and(|disk| channels.contains(disk.channel()));
     }
 
-    /// Marks the device whose doorbell the guest has rung. Call [`Self::guest_waits`] after it, if
-    /// the guest waits as well: which of the two came first is not known, and to be taken for busy
-    /// while it sleeps would cost it more.
-    pub fn mark_rung(&mut self, slot: VirtioSlot, devices: &mut Devices) {
-        if slot == VIRTIO_NET
-            && let Some(device) = &mut devices.net
-        {
-            device.guest_rings();
-            self.due.card = true;
+    /// Marks the devices whose doorbells the guest has rung, of which `is_rung` tells once each.
+    /// Call [`Self::guest_waits`] after it, if the guest waits as well: which of the two came first
+    /// is not known, and to be taken for busy while it sleeps would cost it more.
+    pub fn take_rings(&mut self, devices: &mut Devices, mut is_rung: impl FnMut(VirtioSlot) -> bool) {
+        let Devices { nets, block, entropy } = devices;
+        for ((device, due), slot) in nets.iter_mut().zip(&mut self.due.cards).zip(VIRTIO_NETS) {
+            if is_rung(slot) {
+                device.guest_rings();
+                *due = true;
+            }
         }
-        self.due.disk |= slot == VIRTIO_BLOCK;
-        self.due.entropy |= slot == VIRTIO_ENTROPY;
+        self.due.disk |= block.is_some() && is_rung(VIRTIO_BLOCK);
+        self.due.entropy |= entropy.is_some() && is_rung(VIRTIO_ENTROPY);
     }
 
     /// Marks all devices: the guest may have done anything with their registers.
@@ -86,8 +94,8 @@ impl Backends {
     /// Takes it that the guest waits. Call [`Self::carry`] after it: there is something to carry if
     /// the guest was busy, since that puts frames off.
     pub fn guest_waits(&mut self, devices: &mut Devices) {
-        if let Some(device) = &mut devices.net {
-            self.due.card |= device.is_busy();
+        for (device, due) in devices.nets.iter_mut().zip(&mut self.due.cards) {
+            *due |= device.is_busy();
             device.guest_waits();
         }
     }
@@ -95,10 +103,11 @@ impl Backends {
     /// Carries what there is for the devices that are due, and asks to be notified of more.
     pub fn carry(&mut self, devices: &mut Devices, memory: &GuestMemory) {
         let due = core::mem::take(&mut self.due);
-        if let (Some(card), Some(device)) = (&mut self.card, &mut devices.net)
-            && (due.card || card.is_due())
-        {
-            self.due.card = card.carry(device, memory).is_more();
+        let cards = self.cards.iter_mut().zip(&mut devices.nets).zip(due.cards);
+        for (((card, device), is_due), left) in cards.zip(&mut self.due.cards) {
+            if is_due || card.is_due() {
+                *left = card.carry(device, memory).is_more();
+            }
         }
         if let (Some(disk), Some(device)) = (&mut self.disk, &mut devices.block)
             && due.disk
@@ -143,8 +152,8 @@ fn rounds(mut round: impl FnMut() -> Progress) -> Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
     use culm_guest::virtio::Memory;
-    use culm_guest::virtio::net::Net;
     use culm_guest::virtio::testing::{Ram, set_up};
 
     /// Places of a queue's parts: the receive queue's, then the transmit queue's.
@@ -171,15 +180,31 @@ mod tests {
             set_up(&mut net.transport, 0, &PLACES, 16);
             send(&mut net, &ram, count);
             assert_eq!(net.is_busy(), is_busy);
-            let mut devices = Devices { net: Some(net), ..Devices::default() };
-            let mut backends = Backends { card: None, disk: None, due: Due::default() };
+            let mut devices = Devices { nets: vec![Net::new([2, 0, 0, 0, 0, 2]), net], ..Devices::default() };
+            let mut backends = Backends { cards: Vec::new(), disk: None, due: Due::default() };
             backends.guest_waits(&mut devices);
-            assert_eq!(backends.due, Due { card: is_busy, ..Due::default() }, "{count}");
+            let cards = [false, is_busy, false, false];
+            assert_eq!(backends.due, Due { cards, ..Due::default() }, "{count}");
             assert!(!Backends::want_wait(&devices));
             // It is told once.
             backends.due = Due::default();
             backends.guest_waits(&mut devices);
             assert_eq!(backends.due, Due::default(), "{count}");
         }
+    }
+
+    #[test]
+    fn a_ring_is_for_the_card_that_was_rung() {
+        let nets = VIRTIO_NETS.map(|_| Net::new([2, 0, 0, 0, 0, 1])).into();
+        let mut devices = Devices { nets, ..Devices::default() };
+        for (rung, slot) in VIRTIO_NETS.into_iter().enumerate() {
+            let mut backends = Backends { cards: Vec::new(), disk: None, due: Due::default() };
+            backends.take_rings(&mut devices, |asked| asked == slot);
+            let cards = core::array::from_fn(|card| card == rung);
+            assert_eq!(backends.due, Due { cards, ..Due::default() });
+        }
+        let mut backends = Backends { cards: Vec::new(), disk: None, due: Due::default() };
+        backends.take_rings(&mut devices, |slot| slot == VIRTIO_BLOCK);
+        assert_eq!(backends.due, Due::default(), "there is no disk");
     }
 }

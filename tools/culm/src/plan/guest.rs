@@ -44,7 +44,14 @@ impl Plan {
     /// name.
     pub fn virtio_devices(&self, guest: &Guest) -> Vec<(&str, VirtioSlot)> {
         let connections = &self.domains[guest.monitor].connections;
-        let device = |data: &ConnectionData| data.kind().class.and_then(VirtioSlot::of_class);
+        let mut counts = BTreeMap::new();
+        let mut device = |data: &ConnectionData| {
+            let class = data.kind().class?;
+            let before: &mut usize = counts.entry(class).or_default();
+            let slot = VirtioSlot::of_class(class, *before);
+            *before += 1;
+            slot
+        };
         connections
             .iter()
             .filter_map(|connection| Some((connection.name.as_str(), device(&connection.data)?)))
