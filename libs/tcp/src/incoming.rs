@@ -62,10 +62,10 @@ impl<'s> Incoming<'s> {
         self.count > 0
     }
 
-    /// Returns whether [`Self::blocks`] has something to report.
+    /// Returns how many blocks [`Self::blocks`] has, `most` at most.
     #[inline]
-    pub fn has_news(&self) -> bool {
-        self.count > 0 || self.duplicate.is_some()
+    pub fn news(&self, most: u32) -> u32 {
+        (self.count + u32::from(self.duplicate.is_some())).min(most)
     }
 
     #[inline]

@@ -480,3 +480,17 @@ fn what_waited_for_a_repetition_does_not_measure_the_round_trip() {
     script.inject(". 1+0 ack 2001");
     assert_eq!(script.connection.round_trip(), before);
 }
+
+/// RFC 9293, §3.10.7.4, first: a peer that has filled the window and lost its first segment has no
+/// other number than that behind the window.
+#[test]
+fn an_acknowledgement_right_behind_the_window_counts() {
+    let mut script = Script::open(Settings { capacity: 2000, ..settings() }, true);
+    script.write(1000);
+    script.expect("P. 1+1000 ack 1 win 2000");
+    script.inject(". 1001+1000 ack 1");
+    script.expect(". 1001+0 ack 1 win 2000 blocks 1001-2001");
+    script.inject(". 2001+0 ack 1001");
+    assert_eq!(script.released, [0]);
+    script.nothing();
+}

@@ -84,8 +84,6 @@ fn world(case: &Case, wire: Wire) -> World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
-
     #[test]
     fn every_byte_arrives_once_and_both_ends_close(case in any_case(), wire in any_wire()) {
         let mut world = world(&case, wire);

@@ -215,11 +215,15 @@ impl Connection<'_> {
     }
 
     /// Returns whether any of a segment lies in the window (§3.10.7.4, first).
+    ///
+    /// One that occupies no number may also stand right behind the window, where the rule's own
+    /// words exclude it: a peer that has filled the window, while its first segment is lost, has no
+    /// other number for its acknowledgements. Two sides in that state would never hear each other.
     fn is_acceptable(&self, header: &Header, length: u32) -> bool {
         let occupied = length + u32::from(header.flags.has(Flags::SYN)) + u32::from(header.flags.has(Flags::FIN));
         let window = Range { start: self.incoming.next, end: self.announced }.length();
         if occupied == 0 {
-            return header.sequence == self.incoming.next || header.sequence.is_in(self.incoming.next, window);
+            return header.sequence.is_in(self.incoming.next, window + 1);
         }
         let last = header.sequence + (occupied - 1);
         window > 0

@@ -317,9 +317,7 @@ impl Connection<'_> {
     fn lose_first(&mut self) {
         let Some(first) = self.board.get(0) else { return };
         if first.fate == Fate::OnTheWay {
-            if first.range.length() > self.payload() {
-                self.board.divide_or_join(0, first.range.start + self.payload());
-            }
+            self.board.cut(0, self.payload());
             self.board.set_fate(0, Fate::Lost);
         }
     }

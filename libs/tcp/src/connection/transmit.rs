@@ -3,8 +3,9 @@
 
 use super::timers::{Acknowledgement, Due, Timer};
 use super::{Connection, State};
-use crate::header::{Flags, Header, SHORTEST};
+use crate::header::{Flags, Header};
 use crate::options::{Options, Timestamps};
+use crate::scoreboard::Fate;
 use crate::sequence::{Range, Sequence};
 use crate::time::Instant;
 
@@ -143,13 +144,6 @@ impl Connection<'_> {
         Transmission { header: Header { flags, ..header }, segment, length, offset }
     }
 
-    /// Returns how many bytes of payload a segment with this header has at most.
-    #[inline]
-    fn payload_of(&self, header: &Header) -> u32 {
-        let options = header.length() - SHORTEST;
-        self.segment.saturating_sub(options as u32).max(1)
-    }
-
     fn send_due(&mut self, due: Due, now: Instant) -> Option<Transmission> {
         match due {
             Due::Syn => None,
@@ -164,45 +158,40 @@ impl Connection<'_> {
         if self.board.is_empty() || !self.recovery.is_open() {
             return None;
         }
-        let header = self.header(self.nxt, Flags::ACK, now);
-        let segment = self.payload_of(&header);
+        let segment = self.payload_of_next();
         let length = self.pending().min(self.usable()).min(segment);
         if length > 0 {
+            let header = self.header(self.nxt, Flags::ACK, now);
             let sent = self.send_range(header, length, segment, now);
             self.recovery.note_probe(self.nxt, false);
             self.arm(now);
             return Some(sent);
         }
-        let end = self.board.last()?.range.end;
-        if self.board.last()?.range.length() > segment {
-            self.board.divide_or_join(self.board.count() - 1, end - segment);
-        }
-        let last = self.board.count() - 1;
+        let last = self.board.cut_last(segment)?;
         let range = self.board.get(last)?.range;
         self.board.repeat(last, now);
         self.recovery.note_probe(self.nxt, true);
-        let sent = self.data(Header { sequence: range.start, ..header }, range, segment, now);
+        let header = self.header(range.start, Flags::ACK, now);
+        let sent = self.data(header, range, segment, now);
         self.arm(now);
         Some(sent)
     }
 
     /// Sends what the window allows, and a byte if it allows none (RFC 9293, §3.8.6.1).
     fn send_window_probe(&mut self, now: Instant) -> Option<Transmission> {
-        let header = self.header(self.nxt, Flags::ACK, now);
-        let segment = self.payload_of(&header);
+        let segment = self.payload_of_next();
         let length = self.usable().clamp(1, segment);
-        let sent = if let Some(first) = self.board.get(0) {
-            if first.range.length() > length {
-                self.board.divide_or_join(0, first.range.start + length);
-            }
+        let sent = if self.board.cut(0, length).is_some() {
             self.board.repeat(0, now);
             let range = self.board.get(0)?.range;
-            self.data(Header { sequence: range.start, ..header }, range, segment, now)
+            let header = self.header(range.start, Flags::ACK, now);
+            self.data(header, range, segment, now)
         } else {
             let length = length.min(self.pending());
             if length == 0 {
                 return None;
             }
+            let header = self.header(self.nxt, Flags::ACK, now);
             self.send_range(header, length, segment, now)
         };
         self.timer = Some((now + self.round_trip.timeout(), Timer::Window));
@@ -230,19 +219,18 @@ impl Connection<'_> {
         if self.window == 0 || room < least && on_the_way > 0 {
             return None;
         }
-        let header = self.header(record.range.start, Flags::ACK, now);
-        let segment = self.payload_of(&header);
+        let segment = self.payload_of_next();
         let most = room.min(self.settings.longest_train).max(segment);
-        let length = record.range.length().min(most - most % segment);
-        if record.range.length() > length {
-            self.board.divide_or_join(index, record.range.start + length);
-        }
+        // Where records were put together to make a place, another part may be the first.
+        self.board.cut(index, most - most % segment)?;
         let index = self.board.first_lost()?;
-        let range = self.board.get(index)?.range;
+        let index = self.board.cut(index, most - most % segment)?;
+        let range = self.board.get(index).filter(|record| record.fate == Fate::Lost)?.range;
         self.board.repeat(index, now);
         let stamp = self.stamp(now);
         self.recovery.note_repeated(stamp, range.length());
-        Some(self.data(Header { sequence: range.start, ..header }, range, segment, now))
+        let header = self.header(range.start, Flags::ACK, now);
+        Some(self.data(header, range, segment, now))
     }
 
     /// Returns how many numbers wait to be sent for the first time.
@@ -270,8 +258,7 @@ impl Connection<'_> {
         }
         let usable = self.usable();
         let room = self.congestion.window().saturating_sub(self.on_the_way());
-        let options = self.segment - self.payload_of_next();
-        let segment = self.segment - options;
+        let segment = self.payload_of_next();
         self.is_limited = room < pending.min(usable);
         let allowed = pending.min(usable).min(room);
         let is_worth = allowed == pending
@@ -300,12 +287,8 @@ impl Connection<'_> {
     /// Returns how many bytes of payload the next segment has at most.
     #[inline]
     fn payload_of_next(&self) -> u32 {
-        // Blocks take 4 bytes and 8 each; with timestamps three fit.
-        let blocks = match (self.has_sack && self.incoming.has_news(), self.has_stamps) {
-            (false, _) => 0,
-            (true, true) => 28,
-            (true, false) => 36,
-        };
+        let blocks = if self.has_sack { self.incoming.news(if self.has_stamps { 3 } else { 4 }) } else { 0 };
+        let blocks = if blocks > 0 { 4 + 8 * blocks } else { 0 };
         self.segment.saturating_sub(self.fixed_options() + blocks).max(1)
     }
 }

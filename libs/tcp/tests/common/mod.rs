@@ -308,6 +308,8 @@ impl World {
                 payload.extend((first..first + u64::from(part.length)).map(|at| byte_at(from, at)));
             });
             assert_eq!(payload.len(), sent.length as usize);
+            let longest = side.settings.longest_train.max(sent.segment);
+            assert!(sent.length <= longest, "no longer than a train: {sent:?}");
             assert!(sent.header.length() + sent.segment as usize <= 20 + 1460, "{sent:?}");
             if self.trace {
                 println!(
