@@ -7,7 +7,16 @@ use culm_tests_harness::{Boot, client};
 
 #[test]
 fn the_runtime_holds_on_the_target() {
-    let mut machine = Boot::system("tests/systems/selftest.toml").start(&[]);
+    the_runtime_holds("tests/systems/selftest.toml");
+}
+
+#[test]
+fn the_runtime_holds_with_vector_registers() {
+    the_runtime_holds("tests/systems/selftest-vectors.toml");
+}
+
+fn the_runtime_holds(system: &str) {
+    let mut machine = Boot::system(system).start(&[]);
     let line = machine.expect("selftest: selftest");
     assert!(line.contains("passed after 2 restarts"), "{line}");
 }

@@ -3,7 +3,10 @@
 
 use core::ptr::NonNull;
 
-core::arch::global_asm!(include_str!("memory.s"));
+#[cfg(target_feature = "neon")]
+core::arch::global_asm!(".set culm_has_vectors, 1", include_str!("memory.s"), options(raw));
+#[cfg(not(target_feature = "neon"))]
+core::arch::global_asm!(".set culm_has_vectors, 0", include_str!("memory.s"), options(raw));
 
 unsafe extern "C" {
     /// `memcpy` by a name of which the compiler assumes nothing.
