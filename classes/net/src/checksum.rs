@@ -1,70 +1,10 @@
-//! The Internet checksum (RFC 1071) of TCP and UDP, 8 bytes to an addition.
-//!
-//! A one's-complement sum does not care in which width it is summed, nor in which byte order, so
-//! long as the result is folded and stored in the same one (RFC 1071 §2): words are added as they
-//! lie in memory, carries are kept by summing halves.
+//! The checksums of TCP and UDP in frames: checked, completed, or left to a device.
 
 use crate::header::flags::NEEDS_CHECKSUM;
 use crate::wire::{Ethernet, Ipv4, Ipv6, ipv4, ipv6, protocols, tcp, types, udp};
 use crate::{ETHERNET_HEADER, PacketHeader};
 
-/// A one's-complement sum in the making.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sum(u64);
-
-impl Sum {
-    /// The sum of nothing.
-    pub const ZERO: Self = Self(0);
-
-    /// Adds bytes; an odd number only as the last ones.
-    #[inline]
-    pub fn add_bytes(mut self, bytes: &[u8]) -> Self {
-        let (lines, rest) = bytes.as_chunks::<64>();
-        for line in lines {
-            self = self.add_line(line);
-        }
-        let (words, rest) = rest.as_chunks::<8>();
-        for word in words {
-            self = self.add_word(u64::from_le_bytes(*word));
-        }
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        self.add_word(u64::from_le_bytes(last))
-    }
-
-    /// Adds 64 bytes: one addition with carry for each eight.
-    #[inline(always)]
-    fn add_line(self, line: &[u8; 64]) -> Self {
-        let (mut sum, mut carry) = (self.0, false);
-        for word in line.as_chunks::<8>().0 {
-            (sum, carry) = sum.carrying_add(u64::from_le_bytes(*word), carry);
-        }
-        Self(sum).add_word(carry.into())
-    }
-
-    /// Adds eight bytes, as they lie in memory.
-    #[inline(always)]
-    pub fn add_word(self, word: u64) -> Self {
-        let (sum, carry) = self.0.overflowing_add(word);
-        // After a carry the sum is below its maximum, so this does not carry again.
-        Self(sum + u64::from(carry))
-    }
-
-    /// Adds a 16-bit number in network byte order.
-    #[inline(always)]
-    pub fn add_number(self, number: u16) -> Self {
-        self.add_word(u64::from(number.to_be()))
-    }
-
-    /// Returns the sum in 16 bits, as it lies in memory.
-    #[inline(always)]
-    pub fn fold(self) -> u16 {
-        // A number plus itself with its halves exchanged has in its upper half the sum of both, the
-        // carry out of the lower half included: the end-around carry.
-        let half = ((self.0.wrapping_add(self.0.rotate_left(32))) >> 32) as u32;
-        (half.wrapping_add(half.rotate_left(16)) >> 16) as u16
-    }
-}
+pub use culm_packet::checksum::Sum;
 
 /// The place of the TCP or UDP part of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,16 +142,6 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    /// The definition, 16 bits at a time.
-    fn simple(bytes: &[u8]) -> u16 {
-        let mut sum = 0_u32;
-        for pair in bytes.chunks(2) {
-            sum += u32::from(u16::from_be_bytes([pair[0], *pair.get(1).unwrap_or(&0)]));
-            sum = (sum >> 16) + (sum & 0xffff);
-        }
-        sum as u16
-    }
-
     fn udp_frame(payload: &[u8], ipv6: bool) -> Vec<u8> {
         let mut frame = Vec::from([0x55; 12]);
         let length = (8 + payload.len()) as u16;
@@ -233,13 +163,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn sums_as_defined(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let folded = Sum::ZERO.add_bytes(&bytes).fold().swap_bytes();
-            // The two zeros of one's complement are the same number.
-            prop_assert_eq!(folded % 0xffff, simple(&bytes) % 0xffff);
-        }
-
         #[test]
         fn what_is_completed_is_right(payload in proptest::collection::vec(any::<u8>(), 0..100), ipv6: bool, bit in 0..800_usize) {
             let mut frame = udp_frame(&payload, ipv6);

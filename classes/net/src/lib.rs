@@ -67,7 +67,7 @@ pub mod slots;
 pub mod stack;
 #[cfg(not(target_os = "none"))]
 pub mod testing;
-pub mod wire;
+pub use culm_packet::wire;
 
 pub use client::Client;
 pub use culm::link::release_batch;

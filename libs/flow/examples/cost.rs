@@ -8,7 +8,8 @@
 //! track its flow, and translate it there and back; both of [`COUNT`] packets.
 
 use culm_flow::rewrite::translate;
-use culm_flow::{Key, Packet, Settings, Table, Timeouts, Tracked, Tuple, checksum, memory_words};
+use culm_flow::{Key, Packet, Settings, Table, Timeouts, Tracked, Tuple, memory_words};
+use culm_packet::checksum::Sum;
 use std::hint::black_box;
 use std::net::IpAddr;
 use std::process::ExitCode;
@@ -25,9 +26,8 @@ fn datagram(source: u32, port: u16) -> Vec<u8> {
     let mut bytes = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0];
     bytes.extend(source.to_be_bytes());
     bytes.extend([192, 0, 2, 53]);
-    let mut sum = checksum::Sum::default();
-    sum.bytes(&bytes);
-    bytes[10..12].copy_from_slice(&sum.checksum().to_be_bytes());
+    let checksum = Sum::ZERO.add_bytes(&bytes).checksum().to_be_bytes();
+    bytes[10..12].copy_from_slice(&checksum);
     bytes.extend(port.to_be_bytes());
     bytes.extend([0, 53, 0, 8, 1, 1]);
     bytes

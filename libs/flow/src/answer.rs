@@ -4,12 +4,12 @@
 //! packet as it came, before it is translated, since that is the packet that its sender knows.
 //! Whoever sends them asks a [`crate::Limits`] before.
 
-use crate::checksum::Sum;
 use crate::header::{V4, V6};
 use crate::packet::Packet;
 use crate::transport::Transport;
 use crate::tuple::{ICMP, ICMP6};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use culm_packet::checksum::Sum;
 
 /// Most bytes of an error over IPv4 (RFC 1812 §4.3.2.3).
 const LONGEST_V4: usize = 576;
@@ -133,9 +133,8 @@ fn message(problem: Problem, is_v4: bool, quoted: &[u8], out: &mut [u8], at: usi
 }
 
 /// Writes the checksum of the ICMP message at `at`, to which `sum` has its pseudo-header.
-fn seal(mut sum: Sum, out: &mut [u8], at: usize) -> Option<()> {
-    sum.bytes(out.get(at..)?);
-    let checksum = sum.checksum().to_be_bytes();
+fn seal(sum: Sum, out: &mut [u8], at: usize) -> Option<()> {
+    let checksum = sum.add_bytes(out.get(at..)?).checksum().to_be_bytes();
     *out.get_mut(at + 2..)?.first_chunk_mut()? = checksum;
     Some(())
 }
@@ -143,14 +142,13 @@ fn seal(mut sum: Sum, out: &mut [u8], at: usize) -> Option<()> {
 fn answer_v4(problem: Problem, own: &[u8], from: Ipv4Addr, to: Ipv4Addr, out: &mut [u8]) -> Option<usize> {
     let length = message(problem, true, own, out, V4)?;
     let out = out.get_mut(..length)?;
-    seal(Sum::default(), out, V4)?;
+    seal(Sum::ZERO, out, V4)?;
     let [a, b] = u16::try_from(length).ok()?.to_be_bytes();
     let mut header = [0x45, CLASS, a, b, 0, 0, 0x40, 0, HOPS, ICMP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     header[12..16].copy_from_slice(&from.octets());
     header[16..].copy_from_slice(&to.octets());
-    let mut sum = Sum::default();
-    sum.bytes(&header);
-    header[10..12].copy_from_slice(&sum.checksum().to_be_bytes());
+    let checksum = Sum::ZERO.add_bytes(&header).checksum().to_be_bytes();
+    header[10..12].copy_from_slice(&checksum);
     *out.first_chunk_mut()? = header;
     Some(length)
 }
@@ -158,9 +156,7 @@ fn answer_v4(problem: Problem, own: &[u8], from: Ipv4Addr, to: Ipv4Addr, out: &m
 fn answer_v6(problem: Problem, own: &[u8], from: Ipv6Addr, to: Ipv6Addr, out: &mut [u8]) -> Option<usize> {
     let length = message(problem, false, own, out, V6)?;
     let out = out.get_mut(..length)?;
-    let mut sum = Sum::default();
-    sum.pseudo_header(from.into(), to.into(), ICMP6, length - V6);
-    seal(sum, out, V6)?;
+    seal(Sum::pseudo_header(from, to, ICMP6, length - V6), out, V6)?;
     let [a, b] = u16::try_from(length - V6).ok()?.to_be_bytes();
     let header: &mut [u8; V6] = out.first_chunk_mut()?;
     header[..8].copy_from_slice(&[0x60 | CLASS >> 4, CLASS << 4, 0, 0, a, b, ICMP6, HOPS]);

@@ -2,28 +2,16 @@
 //! them.
 
 use crate::Malformed;
-use crate::checksum;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use culm_packet::ip::{Extensions, Extent, Flaw, Packet4, Packet6, Part};
+use culm_packet::wire::extension;
 
-/// Bytes of an IPv4 header without options.
-pub const V4: usize = 20;
-
-/// Bytes of an IPv6 header without extension headers.
-pub const V6: usize = 40;
-
-/// Extension headers that a packet may have. More are of no known use, and a long chain is a way
-/// to hide the ports behind it (RFC 9098 §6).
-const MOST_EXTENSIONS: usize = 8;
+pub use culm_packet::wire::ipv4::HEADER as V4;
+pub use culm_packet::wire::ipv6::HEADER as V6;
 
 /// Most bytes of a packet whose fragments are put together: of IPv4 with its header, of IPv6 with
 /// all behind the fixed one.
 const LONGEST: usize = 65_535;
-
-// Numbers of the extension headers that are walked through.
-const HOP_BY_HOP: u8 = 0;
-const ROUTING: u8 = 43;
-const FRAGMENT: u8 = 44;
-const DESTINATION: u8 = 60;
 
 /// Where a fragment belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,45 +47,43 @@ pub struct Header {
     pub fragment: Option<Fragment>,
 }
 
-/// Reads the header of a packet of either version. A packet in an ICMP error is not `whole`: its
-/// length may go beyond what is quoted of it.
-pub fn read(bytes: &[u8], whole: bool) -> Result<Header, Malformed> {
+/// Reads the header of a packet of either version.
+pub fn read(bytes: &[u8], extent: Extent) -> Result<Header, Malformed> {
     match bytes.first().ok_or(Malformed::Truncated)? >> 4 {
-        4 => read_v4(bytes, whole),
-        6 => read_v6(bytes, whole),
+        4 => read_v4(bytes, extent),
+        6 => read_v6(bytes, extent),
         _ => Err(Malformed::Version),
     }
 }
 
-fn read_v4(bytes: &[u8], whole: bool) -> Result<Header, Malformed> {
-    let fixed: &[u8; V4] = bytes.first_chunk().ok_or(Malformed::Truncated)?;
-    let [first, _, total_high, total_low, id_high, id_low, flags, offset_low, hops, protocol, ..] = *fixed;
-    let payload = usize::from(first & 0xf) * 4;
-    let length = usize::from(u16::from_be_bytes([total_high, total_low]));
-    if payload < V4 || length < payload {
-        return Err(Malformed::Length);
+impl From<Flaw> for Malformed {
+    fn from(flaw: Flaw) -> Self {
+        match flaw {
+            Flaw::Version => Self::Version,
+            Flaw::Truncated => Self::Truncated,
+            Flaw::HeaderLength | Flaw::TotalLength => Self::Length,
+            Flaw::Extension => Self::Extension,
+        }
     }
-    let header = bytes.get(..payload).ok_or(Malformed::Truncated)?;
-    if whole && bytes.len() < length {
-        return Err(Malformed::Truncated);
-    }
+}
+
+fn read_v4(bytes: &[u8], extent: Extent) -> Result<Header, Malformed> {
+    let packet = Packet4::read(bytes, extent)?;
     // RFC 1812 §5.2.2: a router checks this checksum, and drops what fails silently.
-    if !checksum::is_right(header) {
+    if !packet.is_intact() {
         return Err(Malformed::Checksum);
     }
-    read_options(header.get(V4..).unwrap_or_default())?;
-    let [.., a, b, c, d, e, f, g, h] = *fixed;
-    let identification = u16::from_be_bytes([id_high, id_low]).into();
-    let offset = (u16::from_be_bytes([flags, offset_low]) & 0x1fff) << 3;
+    read_options(packet.options())?;
+    let (header, payload, length) = (packet.header, packet.whole_header.len(), packet.length);
     Ok(Header {
-        source: Ipv4Addr::new(a, b, c, d).into(),
-        destination: Ipv4Addr::new(e, f, g, h).into(),
-        protocol,
-        hops,
-        may_fragment: flags & 0x40 == 0,
+        source: Ipv4Addr::from(header.source()).into(),
+        destination: Ipv4Addr::from(header.destination()).into(),
+        protocol: header.protocol(),
+        hops: header.time_to_live(),
+        may_fragment: header.may_fragment(),
         payload,
         length,
-        fragment: fragment(identification, offset, flags & 0x20 != 0, length - payload, payload)?,
+        fragment: fragment(Part::of(header), length - payload, payload)?,
     })
 }
 
@@ -119,78 +105,48 @@ fn read_options(mut options: &[u8]) -> Result<(), Malformed> {
     }
 }
 
-fn read_v6(bytes: &[u8], whole: bool) -> Result<Header, Malformed> {
-    let fixed: &[u8; V6] = bytes.first_chunk().ok_or(Malformed::Truncated)?;
-    let [_, _, _, _, length_high, length_low, mut protocol, hops, addresses @ ..] = *fixed;
-    let length = V6 + usize::from(u16::from_be_bytes([length_high, length_low]));
-    // What lies behind the packet's end belongs to nobody.
-    let within = bytes.get(..length.min(bytes.len())).unwrap_or_default();
-    if whole && within.len() < length {
-        return Err(Malformed::Truncated);
-    }
-    let (mut payload, mut extensions, mut own_fragment) = (V6, 0, None);
+fn read_v6(bytes: &[u8], extent: Extent) -> Result<Header, Malformed> {
+    let packet = Packet6::read(bytes, extent)?;
+    let (mut walk, mut own_fragment) = (packet.extensions(), None);
+    // What is walked over of the packet, or of what is quoted of it.
+    let walked = |walk: &Extensions<'_>| packet.payload.len() - walk.rest.len();
     loop {
-        let at = within.get(payload..).unwrap_or_default();
-        let size = match protocol {
-            // RFC 8200 §4.1: right behind the fixed header only.
-            HOP_BY_HOP if extensions != 0 => return Err(Malformed::Extension),
-            FRAGMENT if own_fragment.is_some() => return Err(Malformed::Extension),
-            HOP_BY_HOP | ROUTING | DESTINATION => {
-                let [_, length, kind, ..] = *at else { return Err(Malformed::Truncated) };
-                // RFC 5095: the header by which a sender chooses the way is obsolete.
-                if (protocol, kind) == (ROUTING, 0) {
-                    return Err(Malformed::SourceRoute);
+        let ahead = walked(&walk);
+        let Some(header) = walk.advance()? else { break };
+        match header.kind {
+            // RFC 5095: the header by which a sender chooses the way is obsolete.
+            extension::ROUTING if header.content.first() == Some(&0) => return Err(Malformed::SourceRoute),
+            extension::FRAGMENT if own_fragment.is_some() => return Err(Malformed::Extension),
+            extension::FRAGMENT => {
+                let part = header.part().ok_or(Malformed::Truncated)?;
+                // The length that the fragment has includes extension headers behind it.
+                let length = packet.length - V6 - walked(&walk);
+                let place = fragment(part, length, ahead)?;
+                own_fragment = Some(place);
+                // Behind it lies the middle of a payload, no header.
+                if part.offset != 0 {
+                    break;
                 }
-                (usize::from(length) + 1) * 8
             }
-            FRAGMENT => 8,
-            _ => break,
-        };
-        let Some(header @ [next, ..]) = at.get(..size) else { return Err(Malformed::Truncated) };
-        extensions += 1;
-        if extensions > MOST_EXTENSIONS {
-            return Err(Malformed::Extension);
+            _ => {}
         }
-        payload += size;
-        if protocol == FRAGMENT {
-            let [_, _, offset_high, offset_low, a, b, c, d] = *header else { return Err(Malformed::Truncated) };
-            let field = u16::from_be_bytes([offset_high, offset_low]);
-            let (identification, ahead) = (u32::from_be_bytes([a, b, c, d]), payload - V6 - size);
-            let part = fragment(identification, field & !7, field & 1 != 0, length - payload, ahead)?;
-            own_fragment = Some(part);
-            // Behind it lies the middle of a payload, no header.
-            if part.is_some_and(|part| part.offset != 0) {
-                protocol = *next;
-                break;
-            }
-        }
-        protocol = *next;
     }
-    let (source, destination) = addresses.split_at(16);
-    let address =
-        |bytes: &[u8]| bytes.first_chunk().map_or(Ipv6Addr::UNSPECIFIED, |octets: &[u8; 16]| (*octets).into());
-    // The length that the fragment header has counted includes extension headers behind it.
     Ok(Header {
-        source: address(source).into(),
-        destination: address(destination).into(),
-        protocol,
-        hops,
+        source: Ipv6Addr::from(packet.header.source()).into(),
+        destination: Ipv6Addr::from(packet.header.destination()).into(),
+        protocol: walk.protocol,
+        hops: packet.header.hop_limit(),
         may_fragment: false,
-        payload,
-        length,
+        payload: V6 + walked(&walk),
+        length: packet.length,
         fragment: own_fragment.flatten(),
     })
 }
 
 /// Checks the place of a fragment of `length` bytes, ahead of which the whole packet has so many
 /// bytes of headers. A packet that begins and ends with it is no fragment (RFC 6946).
-fn fragment(
-    identification: u32,
-    offset: u16,
-    more: bool,
-    length: usize,
-    ahead: usize,
-) -> Result<Option<Fragment>, Malformed> {
+fn fragment(part: Part, length: usize, ahead: usize) -> Result<Option<Fragment>, Malformed> {
+    let Part { identification, offset, has_more: more } = part;
     if offset == 0 && !more {
         return Ok(None);
     }

@@ -31,7 +31,6 @@ extern crate alloc;
 extern crate std;
 
 mod answer;
-pub mod checksum;
 mod flow;
 mod fragments;
 mod hash;

@@ -9,6 +9,7 @@ use crate::transport::{self, Transport};
 use crate::tuple::Tuple;
 use core::fmt;
 use core::net::IpAddr;
+use culm_packet::ip::Extent;
 
 /// A packet that may be forwarded, as far as its headers tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +78,7 @@ impl Packet {
     ///
     /// What is wrong with it: such a packet is dropped without an answer.
     pub fn read(bytes: &[u8]) -> Result<Self, Malformed> {
-        let header = header::read(bytes, true)?;
+        let header = header::read(bytes, Extent::Whole)?;
         let Header { source, destination, protocol, hops, may_fragment, payload, length, fragment } = header;
         let message = bytes.get(payload..length).ok_or(Malformed::Truncated)?;
         let transport = transport::read(&header, message)?;

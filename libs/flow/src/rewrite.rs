@@ -1,28 +1,15 @@
 //! Changes that a router makes to a packet it forwards, with their checksums.
 
-use crate::checksum::Difference;
 use crate::header::V4;
 use crate::packet::Packet;
 use crate::transport::{Quoted, Transport};
 use crate::tuple::{ICMP, TCP, Tuple, UDP};
 use core::net::IpAddr;
+use culm_packet::checksum::Difference;
+use culm_packet::wire::{icmp, ipv4, ipv6, tcp, udp};
 
-// Places in an IPv4 header.
-const V4_HOPS: usize = 8;
-const V4_CHECKSUM: usize = 10;
-const V4_SOURCE: usize = 12;
-const V4_DESTINATION: usize = 16;
-/// Place of the hop limit in an IPv6 header.
-const V6_HOPS: usize = 7;
-
-// Places of checksums in transport headers.
-const TCP_CHECKSUM: usize = 16;
-const UDP_CHECKSUM: usize = 6;
-const ICMP_CHECKSUM: usize = 2;
 /// Place of the identifier in an ICMP echo.
 const ICMP_IDENTIFIER: usize = 4;
-/// Bytes of an ICMP header, behind which an error quotes a packet.
-const ICMP_HEADER: usize = 8;
 
 /// A packet cannot be translated: it is of IPv6, of a protocol other than TCP, UDP and ICMP, or not
 /// the one that was read.
@@ -36,10 +23,10 @@ pub fn count_hop(bytes: &mut [u8], packet: &Packet) -> Option<u8> {
     let left = packet.hops.checked_sub(1).filter(|left| *left != 0)?;
     if packet.source.is_ipv4() {
         let mut difference = Difference::default();
-        difference.replace(bytes, V4_HOPS, [left], false)?;
-        difference.correct(bytes, V4_CHECKSUM, &mut Difference::default())?;
+        difference.replace(bytes, ipv4::TIME_TO_LIVE, [left], false)?;
+        difference.correct(bytes, ipv4::CHECKSUM, &mut Difference::default())?;
     } else {
-        *bytes.get_mut(V6_HOPS)? = left;
+        *bytes.get_mut(ipv6::HOP_LIMIT)? = left;
     }
     Some(left)
 }
@@ -58,7 +45,7 @@ pub fn clamp_mss(bytes: &mut [u8], packet: &Packet, most: u16) -> bool {
     }
     let mut difference = Difference::default();
     difference.replace(bytes, place, most.to_be_bytes(), at % 2 == 1).is_some()
-        && difference.correct(bytes, packet.payload + TCP_CHECKSUM, &mut Difference::default()).is_some()
+        && difference.correct(bytes, packet.payload + tcp::CHECKSUM, &mut Difference::default()).is_some()
 }
 
 /// Gives a packet the addresses and ports of `to`, which is of the same protocol. A later fragment
@@ -104,9 +91,9 @@ pub fn translate_error(
     let change = |bytes: &mut [u8]| {
         let message = bytes.get_mut(packet.payload..packet.length)?;
         let mut whole = Difference::default();
-        let addresses = replace_addresses_within(message, ICMP_HEADER, quoted, &mut whole)?;
+        let addresses = replace_addresses_within(message, icmp::HEADER, quoted, &mut whole)?;
         replace_ports(message, transport.into(), quoted, addresses, &mut whole)?;
-        whole.correct(message, ICMP_CHECKSUM, &mut Difference::default())?;
+        whole.correct(message, icmp::CHECKSUM, &mut Difference::default())?;
         // An ICMP message of IPv4 is summed without its packet's addresses.
         let outer = Tuple { source, destination, ..*quoted };
         replace_addresses(bytes, 0, &outer)?;
@@ -128,9 +115,9 @@ fn replace_addresses_within(bytes: &mut [u8], at: usize, to: &Tuple, outer: &mut
         return None;
     }
     let mut addresses = Difference::default();
-    addresses.replace(header, V4_SOURCE, source.octets(), false)?;
-    addresses.replace(header, V4_DESTINATION, destination.octets(), false)?;
-    addresses.correct(header, V4_CHECKSUM, outer)?;
+    addresses.replace(header, ipv4::SOURCE, source.octets(), false)?;
+    addresses.replace(header, ipv4::DESTINATION, destination.octets(), false)?;
+    addresses.correct(header, ipv4::CHECKSUM, outer)?;
     *outer = outer.and(addresses);
     Some(addresses)
 }
@@ -141,17 +128,17 @@ fn replace_ports(bytes: &mut [u8], at: usize, to: &Tuple, addresses: Difference,
     let header = bytes.get_mut(at..)?;
     let mut ports = Difference::default();
     let place = match to.protocol {
-        TCP => TCP_CHECKSUM,
-        UDP => UDP_CHECKSUM,
+        TCP => tcp::CHECKSUM,
+        UDP => udp::CHECKSUM,
         ICMP => {
             // One of the two is 0: an echo has one identifier.
             let identifier = to.source_port | to.destination_port;
             ports.replace(header, ICMP_IDENTIFIER, identifier.to_be_bytes(), false)?;
-            ports.correct(header, ICMP_CHECKSUM, outer)?;
+            ports.correct(header, icmp::CHECKSUM, outer)?;
             *outer = outer.and(ports);
             // A reply of zeros alone has the sum 0, which no difference leads to (RFC 1624 §3).
             if header.iter().all(|byte| *byte == 0) {
-                outer.replace(header, ICMP_CHECKSUM, [0xff, 0xff], false)?;
+                outer.replace(header, icmp::CHECKSUM, [0xff, 0xff], false)?;
             }
             return Some(());
         }

@@ -2,20 +2,14 @@
 //! as a router that tracks connections reads them.
 
 use crate::Malformed;
-use crate::checksum::{self, Sum};
 use crate::header::{self, Header};
 use crate::tuple::{ICMP, ICMP6, SCTP, TCP, Tuple, UDP};
+use culm_packet::checksum::Sum;
+use culm_packet::ip::Extent;
 
 /// Bits of a TCP segment's flags (RFC 9293 §3.1).
 pub mod flags {
-    /// The sender has sent all.
-    pub const FIN: u8 = 1;
-    /// A connection begins.
-    pub const SYN: u8 = 2;
-    /// The connection is torn down.
-    pub const RST: u8 = 4;
-    /// The acknowledgement number holds.
-    pub const ACK: u8 = 16;
+    pub use culm_packet::wire::tcp::{ACK, FIN, RST, SYN};
 }
 
 /// Bytes of a TCP header without options, and of a UDP or ICMP header.
@@ -243,12 +237,11 @@ fn read_icmp(header: &Header, message: &[u8]) -> Result<Transport, Malformed> {
         return Err(Malformed::Fragment);
     }
     // RFC 5508 REQ-3: an error with a wrong checksum is dropped.
-    let mut sum = Sum::default();
-    if !is_v4 {
-        sum.pseudo_header(header.source, header.destination, ICMP6, message.len());
-    }
-    sum.bytes(message);
-    if sum.folded() != 0xffff {
+    let pseudo = match is_v4 {
+        true => Sum::ZERO,
+        false => Sum::pseudo_header(header.source, header.destination, ICMP6, message.len()),
+    };
+    if !pseudo.add_bytes(message).is_intact() {
         return Err(Malformed::Checksum);
     }
     read_quoted(message, is_v4).map(Transport::Error)
@@ -258,7 +251,7 @@ fn read_icmp(header: &Header, message: &[u8]) -> Result<Transport, Malformed> {
 /// RFC 4443 §3).
 fn read_quoted(message: &[u8], is_v4: bool) -> Result<Quoted, Malformed> {
     let packet = message.get(SHORT_HEADER..).unwrap_or_default();
-    let header = header::read(packet, false)?;
+    let header = header::read(packet, Extent::Quoted)?;
     if header.source.is_ipv4() != is_v4 {
         return Err(Malformed::Version);
     }
@@ -302,13 +295,11 @@ pub fn checksum_is_right(packet: &crate::Packet, bytes: &[u8]) -> Option<bool> {
         return None;
     }
     match (packet.protocol, packet.source.is_ipv4()) {
-        (ICMP, true) => return Some(checksum::is_right(message)),
+        (ICMP, true) => return Some(Sum::ZERO.add_bytes(message).is_intact()),
         (UDP, true) if message.get(6..8)? == [0, 0] => return None,
         (TCP | UDP, _) | (ICMP6, false) => {}
         _ => return None,
     }
-    let mut sum = Sum::default();
-    sum.pseudo_header(packet.source, packet.destination, packet.protocol, message.len());
-    sum.bytes(message);
-    Some(sum.folded() == 0xffff)
+    let pseudo = Sum::pseudo_header(packet.source, packet.destination, packet.protocol, message.len());
+    Some(pseudo.add_bytes(message).is_intact())
 }

@@ -2,16 +2,7 @@
 
 use core::net::IpAddr;
 
-/// Number of ICMP as a protocol of IPv4.
-pub const ICMP: u8 = 1;
-/// Number of TCP as a protocol.
-pub const TCP: u8 = 6;
-/// Number of UDP as a protocol.
-pub const UDP: u8 = 17;
-/// Number of ICMP as a protocol of IPv6.
-pub const ICMP6: u8 = 58;
-/// Number of SCTP as a protocol.
-pub const SCTP: u8 = 132;
+pub use culm_packet::wire::protocols::{ICMP, ICMPV6 as ICMP6, SCTP, TCP, UDP};
 
 /// The five values that name a flow's packets of one direction. Both addresses are of one family.
 ///

@@ -3,17 +3,10 @@
 use crate::Malformed;
 use crate::bytes::Reader;
 use crate::ipv6::Ipv6;
+use culm_packet::ip::Extensions;
+use culm_packet::wire::extension;
 
-/// Headers that are read at most. More than a few have no honest use, and each costs time.
-const MOST: usize = 8;
-
-/// Numbers of headers.
-mod header {
-    pub const HOP_BY_HOP: u8 = 0;
-    pub const ROUTING: u8 = 43;
-    pub const FRAGMENT: u8 = 44;
-    pub const DESTINATION: u8 = 60;
-}
+pub use culm_packet::ip::Part;
 
 /// What is left of a packet behind its extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,17 +17,6 @@ pub struct Content<'a> {
     pub payload: &'a [u8],
     /// Which part of which packet it is, if it is a fragment.
     pub fragment: Option<Part>,
-}
-
-/// The place of a fragment (RFC 8200 §4.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// Which packet this is a fragment of.
-    pub identification: u32,
-    /// Where the fragment lies, in bytes, a multiple of 8.
-    pub offset: u16,
-    /// Whether other fragments follow.
-    pub has_more: bool,
 }
 
 /// Passes over the extension headers of `packet`, up to the first fragment header.
@@ -53,34 +35,19 @@ pub fn content<'a>(packet: &Ipv6<'a>) -> Result<Content<'a>, Malformed> {
 ///
 /// Those of [`content`].
 pub fn behind(first: u8, payload: &[u8]) -> Result<Content<'_>, Malformed> {
-    let (mut protocol, mut reader) = (first, Reader(payload));
-    for place in 0..MOST {
-        match protocol {
-            header::FRAGMENT => {
-                let [next, _] = reader.array()?;
-                let (place, identification) = (reader.half()?, reader.word()?);
-                let fragment = Part { identification, offset: place & !7, has_more: place & 1 != 0 };
-                return Ok(Content { protocol: next, payload: reader.0, fragment: Some(fragment) });
+    let mut walk = Extensions::new(first, payload);
+    while let Some(header) = walk.advance()? {
+        match header.kind {
+            extension::FRAGMENT => {
+                return Ok(Content { protocol: walk.protocol, payload: walk.rest, fragment: header.part() });
             }
-            // It is read by every router on the way, so it comes first (§4.3).
-            header::HOP_BY_HOP if place != 0 => return Err(Malformed::Value),
-            header::HOP_BY_HOP | header::DESTINATION | header::ROUTING => {
-                let [next, units] = reader.array()?;
-                let content = reader.take(usize::from(units) * 8 + 6)?;
-                if protocol == header::ROUTING {
-                    // The second byte says how many stations are still to be visited.
-                    if content.get(1) != Some(&0) {
-                        return Err(Malformed::Value);
-                    }
-                } else {
-                    options(Reader(content))?;
-                }
-                protocol = next;
-            }
-            _ => return Ok(Content { protocol, payload: reader.0, fragment: None }),
+            // The second byte says how many stations are still to be visited.
+            extension::ROUTING if header.content.get(1) != Some(&0) => return Err(Malformed::Value),
+            extension::ROUTING => {}
+            _ => options(Reader(header.content))?,
         }
     }
-    Err(Malformed::Value)
+    Ok(Content { protocol: walk.protocol, payload: walk.rest, fragment: None })
 }
 
 /// Checks that all options may be passed over: the two highest bits of an unknown one's type say
@@ -134,8 +101,10 @@ mod tests {
         assert!(refused(60, &[UDP, 0, 0x80, 4, 0, 0, 0, 0]));
         assert!(!refused(60, &[UDP, 0, 0x3f, 4, 0, 0, 0, 0]));
         assert_eq!(behind(60, &[UDP, 0, 1, 5, 0, 0, 0, 0]), Err(Malformed::Short), "an option beyond its header");
-        let many: Vec<u8> = [60, 0, 1, 4, 0, 0, 0, 0].repeat(9);
+        let mut many: Vec<u8> = [60, 0, 1, 4, 0, 0, 0, 0].repeat(9);
         assert!(refused(60, &many));
+        many[56] = UDP;
+        assert!(!refused(60, &many), "eight of them are not too many");
     }
 
     #[test]

@@ -15,11 +15,7 @@ pub use send::{
     LONGEST_IPV4, LONGEST_IPV6, Limiter, Problem, answer_ipv4, answer_ipv6, error_about_ipv4, error_about_ipv6,
 };
 
-/// The protocol's number over IPv4.
-pub const ICMP: u8 = 1;
-
-/// The protocol's number over IPv6.
-pub const ICMPV6: u8 = 58;
+pub use culm_packet::wire::protocols::{ICMP, ICMPV6};
 
 /// Types of ICMP's messages (RFC 792).
 mod ipv4_kind {

@@ -1,18 +1,17 @@
 //! The header of IPv4 packets (RFC 791 §3.1).
 
 use crate::Malformed;
-use crate::bytes::{Reader, Writer};
-use crate::checksum::Sum;
+use crate::bytes::Writer;
 use core::net::Ipv4Addr;
+use culm_packet::checksum::Sum;
+use culm_packet::ip::{Extent, Packet4, Part};
+use culm_packet::wire::ipv4 as wire;
 
 /// Bytes of a header without options.
-pub const HEADER: usize = 20;
+pub use culm_packet::wire::ipv4::HEADER;
 
 /// What every host can receive, in fragments if need be (RFC 791 §3.1), in bytes.
 pub const MINIMUM_MTU: u16 = 576;
-
-const DONT_FRAGMENT: u16 = 0x4000;
-const MORE_FRAGMENTS: u16 = 0x2000;
 
 /// A packet, or a fragment of one, whose lengths and header checksum were checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,39 +48,26 @@ impl<'a> Ipv4<'a> {
     /// It is cut off, of another version, its header is not intact, or it comes from a group or
     /// from everybody (RFC 1122 §3.2.1.3).
     pub fn parse(packet: &'a [u8]) -> Result<Self, Malformed> {
-        let mut reader = Reader(packet);
-        let [first, _service] = reader.array()?;
-        if first >> 4 != 4 {
-            return Err(Malformed::Version);
-        }
-        let (header_length, length) = (usize::from(first & 15) * 4, usize::from(reader.half()?));
-        let packet = packet.get(..length).ok_or(Malformed::Short)?;
-        let (header, payload) = packet.split_at_checked(header_length.max(HEADER)).ok_or(Malformed::Short)?;
-        if header_length < HEADER {
-            return Err(Malformed::Value);
-        }
-        if !Sum::default().add(header).is_intact() {
+        let read = Packet4::read(packet, Extent::Whole)?;
+        if !read.is_intact() {
             return Err(Malformed::Checksum);
         }
-        let (identification, place) = (reader.half()?, reader.half()?);
-        let [time_to_live, protocol] = reader.array()?;
-        reader.half()?;
-        let (source, destination) = (reader.ipv4()?, reader.ipv4()?);
+        let (header, part) = (read.header, Part::of(read.header));
+        let source = Ipv4Addr::from(header.source());
         if source.is_multicast() || source.is_broadcast() {
             return Err(Malformed::Value);
         }
         Ok(Self {
             source,
-            destination,
-            protocol,
-            time_to_live,
-            identification,
-            may_fragment: place & DONT_FRAGMENT == 0,
-            // Thirteen bits of it, three places to the left: no more than sixteen.
-            offset: place << 3,
-            has_more: place & MORE_FRAGMENTS != 0,
-            payload,
-            packet,
+            destination: header.destination().into(),
+            protocol: header.protocol(),
+            time_to_live: header.time_to_live(),
+            identification: header.identification(),
+            may_fragment: header.may_fragment(),
+            offset: part.offset,
+            has_more: part.has_more,
+            payload: read.payload,
+            packet: packet.get(..read.length).ok_or(Malformed::Short)?,
         })
     }
 
@@ -94,19 +80,19 @@ impl<'a> Ipv4<'a> {
     /// place, or the packet would have more than 65,535 bytes.
     pub(crate) fn write_header(&self, writer: &mut Writer<'_>, length: usize) -> Option<()> {
         let total = u16::try_from(length.checked_add(HEADER)?).ok()?;
-        let flags = if self.may_fragment { 0 } else { DONT_FRAGMENT };
-        let more = if self.has_more { MORE_FRAGMENTS } else { 0 };
+        let flags = if self.may_fragment { 0 } else { wire::DO_NOT_FRAGMENT };
+        let more = if self.has_more { wire::MORE_FRAGMENTS } else { 0 };
         let mut header = [0; HEADER];
         let mut head = Writer::new(&mut header);
-        head.put(&[0x45, 0])?;
+        head.put(&[wire::VERSION_AND_LENGTH, 0])?;
         head.put(&total.to_be_bytes())?;
         head.put(&self.identification.to_be_bytes())?;
         head.put(&(flags | more | self.offset >> 3).to_be_bytes())?;
         head.put(&[self.time_to_live, self.protocol, 0, 0])?;
         head.put(&self.source.octets())?;
         head.put(&self.destination.octets())?;
-        let checksum = Sum::default().add(head.written()).checksum();
-        head.patch(10, &checksum.to_be_bytes())?;
+        let checksum = Sum::ZERO.add_bytes(head.written()).checksum();
+        head.patch(wire::CHECKSUM, &checksum.to_be_bytes())?;
         writer.put(head.written())
     }
 
@@ -151,7 +137,7 @@ mod tests {
             bytes[place] = value;
             bytes[10..12].fill(0);
             let length = usize::from(bytes[0] & 15).clamp(5, 15) * 4;
-            let checksum = Sum::default().add(&bytes[..length]).checksum();
+            let checksum = Sum::ZERO.add_bytes(&bytes[..length]).checksum();
             bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
             Ipv4::parse(&bytes).map(|packet| packet.payload.len())
         };

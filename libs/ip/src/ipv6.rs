@@ -1,11 +1,13 @@
 //! The header of IPv6 packets (RFC 8200 §3).
 
 use crate::Malformed;
-use crate::bytes::{Reader, Writer};
+use crate::bytes::Writer;
 use core::net::Ipv6Addr;
+use culm_packet::ip::{Extent, Packet6};
+use culm_packet::wire::ipv6::VERSION_ALONE;
 
 /// Bytes of the header.
-pub const HEADER: usize = 40;
+pub use culm_packet::wire::ipv6::HEADER;
 
 /// The least that every link carries in one packet (RFC 8200 §5), in bytes.
 pub const MINIMUM_MTU: u16 = 1280;
@@ -32,23 +34,19 @@ impl<'a> Ipv6<'a> {
     ///
     /// It is cut off, of another version, or from a group (RFC 4291 §2.7: no packet is).
     pub fn parse(packet: &'a [u8]) -> Result<Self, Malformed> {
-        let mut reader = Reader(packet);
-        if reader.word()? >> 28 != 6 {
-            return Err(Malformed::Version);
-        }
-        let length = reader.half()?;
-        let [next_header, hop_limit] = reader.array()?;
-        let (source, destination) = (reader.ipv6()?, reader.ipv6()?);
+        let Packet6 { header, payload, .. } = Packet6::read(packet, Extent::Whole)?;
+        let source = Ipv6Addr::from(header.source());
         if source.is_multicast() {
             return Err(Malformed::Value);
         }
-        Ok(Self { source, destination, next_header, hop_limit, payload: reader.take(length.into())? })
+        let destination = header.destination().into();
+        Ok(Self { source, destination, next_header: header.next_header(), hop_limit: header.hop_limit(), payload })
     }
 
     /// Writes the header for the payload's length; `None` if there is no place, or if the payload
     /// has more than 65,535 bytes.
     pub(crate) fn write_header(&self, writer: &mut Writer<'_>, length: usize) -> Option<()> {
-        writer.put(&[0x60, 0, 0, 0])?;
+        writer.put(&VERSION_ALONE)?;
         writer.put(&u16::try_from(length).ok()?.to_be_bytes())?;
         writer.put(&[self.next_header, self.hop_limit])?;
         writer.put(&self.source.octets())?;

@@ -22,7 +22,6 @@
 extern crate std;
 
 mod bytes;
-mod checksum;
 pub mod extension;
 pub mod icmp;
 pub mod ipv4;
@@ -40,6 +39,8 @@ pub use key::Key;
 pub use link::{ALL_NODES, ALL_ROUTERS, LinkAddress, solicited_node};
 pub use time::Instant;
 
+use culm_packet::ip::Flaw;
+
 /// Why a packet is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
@@ -53,4 +54,14 @@ pub enum Malformed {
     Distance,
     /// It says what nobody may say.
     Value,
+}
+
+impl From<Flaw> for Malformed {
+    fn from(flaw: Flaw) -> Self {
+        match flaw {
+            Flaw::Version => Self::Version,
+            Flaw::Truncated | Flaw::TotalLength => Self::Short,
+            Flaw::HeaderLength | Flaw::Extension => Self::Value,
+        }
+    }
 }

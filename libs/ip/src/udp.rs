@@ -2,11 +2,10 @@
 
 use crate::Malformed;
 use crate::bytes::{Reader, Writer};
-use crate::checksum::Sum;
 use core::net::IpAddr;
+use culm_packet::checksum::Sum;
 
-/// The protocol's number.
-pub const UDP: u8 = 17;
+pub use culm_packet::wire::protocols::UDP;
 
 /// Bytes of the header.
 pub const HEADER: usize = 8;
@@ -53,8 +52,8 @@ impl<'a> Datagram<'a> {
             // Over IPv4 this means that the sender has made none.
             (0, _) | (_, Checksum::Verified) => {}
             (_, Checksum::Unknown) => {
-                let pseudo = Sum::pseudo_of(source, destination, UDP, length).ok_or(Malformed::Version)?;
-                if !pseudo.add(whole).is_intact() {
+                let pseudo = pseudo_header(source, destination, length).ok_or(Malformed::Version)?;
+                if !pseudo.add_bytes(whole).is_intact() {
                     return Err(Malformed::Checksum);
                 }
             }
@@ -73,12 +72,18 @@ impl<'a> Datagram<'a> {
         writer.put(&u16::try_from(length).ok()?.to_be_bytes())?;
         writer.put(&[0; 2])?;
         writer.put(self.payload)?;
-        let sum = Sum::pseudo_of(source, destination, UDP, length)?.add(writer.written()).checksum();
+        let sum = pseudo_header(source, destination, length)?.add_bytes(writer.written()).checksum();
         // One that comes out as 0, which means none, is sent as its other zero (RFC 768).
         let sum = if sum == 0 { u16::MAX } else { sum };
         writer.patch(6, &sum.to_be_bytes())?;
         Some(writer.len())
     }
+}
+
+/// Returns the sum of the pseudo-header of `length` bytes; `None` if the addresses are of two
+/// versions.
+fn pseudo_header(source: IpAddr, destination: IpAddr, length: usize) -> Option<Sum> {
+    (source.is_ipv4() == destination.is_ipv4()).then(|| Sum::pseudo_header(source, destination, UDP, length))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! The packet that an error is about, as far as the error quotes it.
 
 use crate::Malformed;
-use crate::bytes::Reader;
 use crate::extension::behind;
 use core::net::IpAddr;
+use culm_packet::ip::Part;
+use culm_packet::wire::{Ipv4, Ipv6, array};
 
 /// A packet that an error quotes. Nothing of it is checked but that it is there: its sender knows
 /// whether it has sent such a one.
@@ -25,41 +26,34 @@ impl Quoted {
     /// Reads a quoted packet of IPv4. Its checksum is not looked at, since routers change what it
     /// sums.
     pub(super) fn of_ipv4(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut reader = Reader(bytes);
-        let [first, _] = reader.array()?;
-        let header = usize::from(first & 15) * 4;
-        let length = reader.half()?;
-        let [_, _, place_high, place_low, _, protocol, _, _] = reader.array()?;
-        let (source, destination) = (reader.ipv4()?.into(), reader.ipv4()?.into());
-        if first >> 4 != 4 || header < crate::ipv4::HEADER {
+        let header = Ipv4::at(bytes, 0).ok_or(Malformed::Short)?;
+        if header.version() != 4 || header.header_length() < crate::ipv4::HEADER {
             return Err(Malformed::Version);
         }
         // A fragment that is not the first has no ports.
-        if u16::from_be_bytes([place_high, place_low]) & 0x1fff != 0 {
+        if Part::of(header).offset != 0 {
             return Err(Malformed::Value);
         }
-        let start = Reader(bytes.get(header..).ok_or(Malformed::Short)?).array()?;
-        Ok(Self { source, destination, protocol, length, start })
+        let (source, destination) = (header.source().into(), header.destination().into());
+        let start = *array(bytes, header.header_length()).ok_or(Malformed::Short)?;
+        Ok(Self { source, destination, protocol: header.protocol(), length: header.total_length() as u16, start })
     }
 
     /// Reads a quoted packet of IPv6, which may be cut off behind the first bytes of what it
     /// carries.
     pub(super) fn of_ipv6(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut reader = Reader(bytes);
-        if reader.word()? >> 28 != 6 {
-            return Err(Malformed::Version);
-        }
-        let length = reader.half()?.saturating_add(crate::ipv6::HEADER as u16);
-        let [next_header, _] = reader.array()?;
-        let (source, destination) = (reader.ipv6()?.into(), reader.ipv6()?.into());
-        let mut content = behind(next_header, reader.0)?;
+        let (fixed, behind_it) = bytes.split_at_checked(crate::ipv6::HEADER).ok_or(Malformed::Short)?;
+        let header = Ipv6::at(fixed, 0).filter(|header| header.version() == 6).ok_or(Malformed::Version)?;
+        let length = u16::try_from(crate::ipv6::HEADER + header.payload_length()).unwrap_or(u16::MAX);
+        let (source, destination) = (header.source().into(), header.destination().into());
+        let mut content = behind(header.next_header(), behind_it)?;
         if let Some(part) = content.fragment {
             if part.offset != 0 {
                 return Err(Malformed::Value);
             }
             content = behind(content.protocol, content.payload)?;
         }
-        let start = Reader(content.payload).array()?;
+        let start = *array(content.payload, 0).ok_or(Malformed::Short)?;
         Ok(Self { source, destination, protocol: content.protocol, length, start })
     }
 

@@ -3,9 +3,9 @@
 use super::{ICMP, ICMPV6, Quoted, ipv4_kind, ipv6_kind};
 use crate::Malformed;
 use crate::bytes::Reader;
-use crate::checksum::Sum;
 use crate::ipv4::Ipv4;
 use crate::ipv6::Ipv6;
+use culm_packet::checksum::Sum;
 
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub fn message_of_ipv4<'a>(packet: &Ipv4<'a>) -> Result<Message<'a>, Malformed> 
     if packet.protocol != ICMP || packet.is_fragment() {
         return Err(Malformed::Version);
     }
-    if !Sum::default().add(packet.payload).is_intact() {
+    if !Sum::ZERO.add_bytes(packet.payload).is_intact() {
         return Err(Malformed::Checksum);
     }
     let mut reader = Reader(packet.payload);
@@ -80,8 +80,8 @@ pub fn message_of_ipv4<'a>(packet: &Ipv4<'a>) -> Result<Message<'a>, Malformed> 
 ///
 /// The message is cut off or not intact, or it quotes no packet that had a beginning.
 pub fn message_of_ipv6<'a>(packet: &Ipv6<'_>, content: &'a [u8]) -> Result<Message<'a>, Malformed> {
-    let pseudo = Sum::pseudo(packet.source, packet.destination, ICMPV6, content.len());
-    if !pseudo.add(content).is_intact() {
+    let pseudo = Sum::pseudo_header(packet.source, packet.destination, ICMPV6, content.len());
+    if !pseudo.add_bytes(content).is_intact() {
         return Err(Malformed::Checksum);
     }
     let mut reader = Reader(content);

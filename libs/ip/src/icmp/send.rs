@@ -3,12 +3,12 @@
 use super::{ICMP, ICMPV6, ipv4_kind, ipv6_kind};
 use crate::Instant;
 use crate::bytes::Writer;
-use crate::checksum::Sum;
 use crate::extension::{Content, behind, content};
 use crate::ipv4::{self, Ipv4};
 use crate::ipv6::{self, Ipv6};
 use core::net::{Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
+use culm_packet::checksum::Sum;
 
 /// Bytes of the longest error over IPv4: as many as every host receives (RFC 1812 §4.3.2.3).
 pub const LONGEST_IPV4: usize = ipv4::MINIMUM_MTU as usize;
@@ -104,7 +104,7 @@ pub fn answer_ipv4(
     let head = ipv4_head(request.destination, request.source);
     let mut writer = Writer::new(buffer);
     head.write_header(&mut writer, echo.len().checked_add(4)?)?;
-    finish(writer, ipv4::HEADER, &[ipv4_kind::ECHO_REPLY, 0], &[echo], Sum::default())
+    finish(writer, ipv4::HEADER, &[ipv4_kind::ECHO_REPLY, 0], &[echo], Sum::ZERO)
 }
 
 /// Writes the reply to an echo request over IPv6 that has brought `echo`, from the address `own`:
@@ -118,7 +118,7 @@ pub fn answer_ipv6(request: &Ipv6<'_>, echo: &[u8], own: Ipv6Addr, buffer: &mut 
     let head = ipv6_head(own, request.source);
     let mut writer = Writer::new(buffer);
     head.write_header(&mut writer, length)?;
-    let pseudo = Sum::pseudo(own, request.source, ICMPV6, length);
+    let pseudo = Sum::pseudo_header(own, request.source, ICMPV6, length);
     finish(writer, ipv6::HEADER, &[ipv6_kind::ECHO_REPLY, 0], &[echo], pseudo)
 }
 
@@ -145,7 +145,7 @@ pub fn error_about_ipv4(
     let (kind, code, rest) = problem.of_ipv4();
     let mut writer = Writer::new(buffer);
     ipv4_head(own, packet.source).write_header(&mut writer, quoted.len() + 8)?;
-    finish(writer, ipv4::HEADER, &[kind, code], &[&rest.to_be_bytes(), quoted], Sum::default())
+    finish(writer, ipv4::HEADER, &[kind, code], &[&rest.to_be_bytes(), quoted], Sum::ZERO)
 }
 
 /// Writes an error about a packet of IPv6 that was for `own`, an address of this host's; `bytes`
@@ -187,7 +187,7 @@ pub fn error_about_ipv6(
     let length = quoted.len() + 8;
     let mut writer = Writer::new(buffer);
     ipv6_head(own, packet.source).write_header(&mut writer, length)?;
-    let pseudo = Sum::pseudo(own, packet.source, ICMPV6, length);
+    let pseudo = Sum::pseudo_header(own, packet.source, ICMPV6, length);
     finish(writer, ipv6::HEADER, &[kind, code], &[&rest.to_be_bytes(), quoted], pseudo)
 }
 
@@ -224,7 +224,7 @@ fn finish(mut writer: Writer<'_>, header: usize, kind: &[u8; 2], parts: &[&[u8]]
     for part in parts {
         writer.put(part)?;
     }
-    let checksum = sum.add(writer.written().get(header..)?).checksum();
+    let checksum = sum.add_bytes(writer.written().get(header..)?).checksum();
     writer.patch(header + 2, &checksum.to_be_bytes())?;
     Some(writer.len())
 }

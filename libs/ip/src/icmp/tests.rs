@@ -1,12 +1,12 @@
 //! Messages by the rules of RFC 792, RFC 1122 §3.2.2, and RFC 4443.
 
 use super::*;
-use crate::checksum::Sum;
 use crate::ipv4::Ipv4;
 use crate::ipv6::Ipv6;
 use crate::{ALL_NODES, Instant, Malformed};
 use core::net::{Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
+use culm_packet::checksum::Sum;
 use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
@@ -55,14 +55,14 @@ fn bytes_of_ipv6(packet: &Ipv6<'_>) -> Vec<u8> {
 /// A message with its checksum.
 fn message(kind: u8, code: u8, rest: &[u8], sum: Sum) -> Vec<u8> {
     let mut bytes = [&[kind, code, 0, 0], rest].concat();
-    let checksum = sum.add(&bytes).checksum();
+    let checksum = sum.add_bytes(&bytes).checksum();
     bytes[2..4].copy_from_slice(&checksum.to_be_bytes());
     bytes
 }
 
 /// What is read of a message over IPv4 of this kind about a packet of the host's.
 fn read_ipv4(kind: u8, code: u8, rest: u32, quoted: &[u8]) -> Result<Report, Malformed> {
-    let bytes = message(kind, code, &[&rest.to_be_bytes(), quoted].concat(), Sum::default());
+    let bytes = message(kind, code, &[&rest.to_be_bytes(), quoted].concat(), Sum::ZERO);
     match message_of_ipv4(&ipv4(PEER, OWN, ICMP, &bytes))? {
         Message::Error(report, found) => {
             assert_eq!((found.source, found.destination), (OWN.into(), PEER.into()));
@@ -76,7 +76,7 @@ fn read_ipv4(kind: u8, code: u8, rest: u32, quoted: &[u8]) -> Result<Report, Mal
 /// What is read of a message over IPv6 of this kind about a packet of the host's.
 fn read_ipv6(kind: u8, code: u8, rest: u32, quoted: &[u8]) -> Result<Report, Malformed> {
     let rest = [&rest.to_be_bytes(), quoted].concat();
-    let bytes = message(kind, code, &rest, Sum::pseudo(PEER_6, OWN_6, ICMPV6, rest.len() + 4));
+    let bytes = message(kind, code, &rest, Sum::pseudo_header(PEER_6, OWN_6, ICMPV6, rest.len() + 4));
     match message_of_ipv6(&ipv6(PEER_6, OWN_6, ICMPV6, &bytes), &bytes)? {
         Message::Error(report, found) => {
             assert_eq!((found.source, found.destination), (OWN_6.into(), PEER_6.into()));
@@ -131,19 +131,19 @@ fn errors_over_ipv6_are_read_with_what_they_quote() {
 
 #[test]
 fn messages_that_are_not_intact_are_refused() {
-    let mut bytes = message(8, 0, &[1, 2, 3, 4, 5], Sum::default());
+    let mut bytes = message(8, 0, &[1, 2, 3, 4, 5], Sum::ZERO);
     assert_eq!(message_of_ipv4(&ipv4(PEER, OWN, ICMP, &bytes)), Ok(Message::EchoRequest(&[1, 2, 3, 4, 5])));
     let fragment = Ipv4 { has_more: true, ..ipv4(PEER, OWN, ICMP, &bytes) };
     assert_eq!(message_of_ipv4(&fragment), Err(Malformed::Version));
     assert_eq!(message_of_ipv4(&ipv4(PEER, OWN, 17, &bytes)), Err(Malformed::Version));
     bytes[8] ^= 1;
     assert_eq!(message_of_ipv4(&ipv4(PEER, OWN, ICMP, &bytes)), Err(Malformed::Checksum));
-    let bytes = message(128, 0, &[1, 2, 3, 4], Sum::pseudo(PEER_6, OWN_6, ICMPV6, 8));
+    let bytes = message(128, 0, &[1, 2, 3, 4], Sum::pseudo_header(PEER_6, OWN_6, ICMPV6, 8));
     let packet = ipv6(PEER_6, OWN_6, ICMPV6, &bytes);
     assert_eq!(message_of_ipv6(&packet, &bytes), Ok(Message::EchoRequest(&[1, 2, 3, 4])));
     let other = ipv6(OWN_6, OWN_6, ICMPV6, &bytes);
     assert_eq!(message_of_ipv6(&other, &bytes), Err(Malformed::Checksum), "the addresses are part of it");
-    let bytes = message(13, 0, &[0; 4], Sum::default());
+    let bytes = message(13, 0, &[0; 4], Sum::ZERO);
     assert_eq!(message_of_ipv4(&ipv4(PEER, OWN, ICMP, &bytes)), Ok(Message::Other));
 }
 
@@ -257,7 +257,7 @@ fn an_error_quotes_as_much_as_fits() {
         assert_eq!((error.payload[0], error.payload[1]), (kind, code));
         assert_eq!(error.payload[4..8], u32::to_be_bytes(rest));
         assert_eq!(error.payload[8..], bytes[..LONGEST_IPV4 - 28]);
-        assert!(Sum::default().add(error.payload).is_intact());
+        assert!(Sum::ZERO.add_bytes(error.payload).is_intact());
     }
     let bytes = bytes_of_ipv6(&ipv6(PEER_6, OWN_6, 17, &payload));
     let packet = Ipv6::parse(&bytes).expect("a packet");

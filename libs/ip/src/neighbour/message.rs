@@ -4,14 +4,12 @@
 //! advertisement (§6.3.4), of which smoltcp 0.14 keeps one.
 
 use crate::bytes::{Reader, Writer};
-use crate::checksum::Sum;
 use crate::ipv6::{HEADER, Ipv6};
 use crate::{ALL_ROUTERS, LinkAddress, Malformed};
 use core::net::Ipv6Addr;
 use core::time::Duration;
-
-/// The protocol of all these messages (RFC 4443 §1).
-const ICMP: u8 = 58;
+use culm_packet::checksum::Sum;
+use culm_packet::wire::protocols::ICMPV6 as ICMP;
 
 /// The hop limit of every message, which shows that no router has passed it on (§3.1).
 const HOP_LIMIT: u8 = 255;
@@ -142,8 +140,8 @@ impl<'a> Message<'a> {
         if packet.hop_limit != HOP_LIMIT {
             return Err(Malformed::Distance);
         }
-        let pseudo = Sum::pseudo(packet.source, packet.destination, ICMP, packet.payload.len());
-        if !pseudo.add(packet.payload).is_intact() {
+        let pseudo = Sum::pseudo_header(packet.source, packet.destination, ICMP, packet.payload.len());
+        if !pseudo.add_bytes(packet.payload).is_intact() {
             return Err(Malformed::Checksum);
         }
         if code != 0 {
@@ -310,7 +308,7 @@ fn write(
         writer.put(&[kind, 1])?;
         writer.put(&link.0)?;
     }
-    let sum = Sum::pseudo(source, destination, ICMP, length).add(writer.written().get(HEADER..)?);
+    let sum = Sum::pseudo_header(source, destination, ICMP, length).add_bytes(writer.written().get(HEADER..)?);
     writer.patch(HEADER + 2, &sum.checksum().to_be_bytes())?;
     Some(writer.len())
 }

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::ALL_NODES;
-use crate::checksum::Sum;
 use crate::ipv6::Ipv6;
 use crate::neighbour::Message;
+use culm_packet::checksum::Sum;
 use proptest::prelude::*;
 use std::vec::Vec;
 
@@ -30,7 +30,7 @@ fn tell(routers: &mut Routers, now: Instant, number: u16, lifetime: u16, options
     let source = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, number);
     let head = [&[134, 0, 0, 0, 0, 0][..], &lifetime.to_be_bytes(), &[0; 8]].concat();
     let mut bytes = [head, options.concat()].concat();
-    let checksum = Sum::pseudo(source, ALL_NODES, 58, bytes.len()).add(&bytes).checksum();
+    let checksum = Sum::pseudo_header(source, ALL_NODES, 58, bytes.len()).add_bytes(&bytes).checksum();
     bytes[2..4].copy_from_slice(&checksum.to_be_bytes());
     let packet = Ipv6 { source, destination: ALL_NODES, next_header: 58, hop_limit: 255, payload: &bytes };
     let Ok(Message::RouterAdvertisement(told)) = Message::parse(&packet) else { panic!("it is one") };

@@ -1,7 +1,6 @@
 //! Messages, and what is done about them.
 
 use super::*;
-use crate::checksum::Sum;
 use crate::ipv6::Ipv6;
 use crate::neighbour::arp::{self, Arp, Operation};
 use crate::neighbour::discovery::{self, Own, Response};
@@ -10,6 +9,7 @@ use crate::neighbour::{
 };
 use crate::{ALL_NODES, ALL_ROUTERS, Malformed, solicited_node};
 use core::net::Ipv6Addr;
+use culm_packet::checksum::Sum;
 use proptest::prelude::*;
 use std::vec;
 
@@ -21,7 +21,7 @@ const PEER_6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 /// The message of a packet with this ICMP message, whose checksum is filled in.
 fn parse<'a>(bytes: &'a mut Vec<u8>, source: Ipv6Addr, destination: Ipv6Addr) -> Result<Message<'a>, Malformed> {
     bytes[2..4].fill(0);
-    let sum = Sum::pseudo(source, destination, 58, bytes.len()).add(bytes).checksum();
+    let sum = Sum::pseudo_header(source, destination, 58, bytes.len()).add_bytes(bytes).checksum();
     bytes[2..4].copy_from_slice(&sum.to_be_bytes());
     Message::parse(&Ipv6 { source, destination, next_header: 58, hop_limit: 255, payload: bytes })
 }
@@ -290,6 +290,6 @@ fn a_question_for_routers_goes_to_all_of_them() {
         let packet = Ipv6::parse(&buffer[..written]).expect("a packet");
         assert_eq!((packet.destination, packet.hop_limit, packet.payload.len()), (ALL_ROUTERS, 255, length));
         assert_eq!(packet.payload[0], 133);
-        assert!(Sum::pseudo(source, ALL_ROUTERS, 58, length).add(packet.payload).is_intact());
+        assert!(Sum::pseudo_header(source, ALL_ROUTERS, 58, length).add_bytes(packet.payload).is_intact());
     }
 }

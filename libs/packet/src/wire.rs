@@ -43,6 +43,8 @@ pub mod protocols {
     pub const UDP: u8 = 17;
     /// ICMPv6.
     pub const ICMPV6: u8 = 58;
+    /// SCTP.
+    pub const SCTP: u8 = 132;
 }
 
 /// IPv4 (RFC 791 §3.1).
@@ -71,6 +73,8 @@ pub mod ipv4 {
     pub const LONGEST_HEADER: usize = 60;
     /// Version 4 and five words of header: the first byte of a header without options.
     pub const VERSION_AND_LENGTH: u8 = 0x45;
+    /// The flag "more fragments".
+    pub const MORE_FRAGMENTS: u16 = 0x2000;
     /// The flag "do not fragment", beside which the identification means nothing (RFC 6864 §4.1).
     pub const DO_NOT_FRAGMENT: u16 = 0x4000;
     /// The bits of the fragment field that are 0 in a whole packet: the flag "more fragments", and
@@ -86,6 +90,8 @@ pub mod ipv6 {
     pub const PAYLOAD_LENGTH: usize = 4;
     /// Offset of the protocol, or of the type of an extension header.
     pub const NEXT_HEADER: usize = 6;
+    /// Offset of the hop limit.
+    pub const HOP_LIMIT: usize = 7;
     /// Offset of the sender's address.
     pub const SOURCE: usize = 8;
     /// Offset of the receiver's address.
@@ -94,6 +100,18 @@ pub mod ipv6 {
     pub const HEADER: usize = 40;
     /// Version 6, no traffic class, no flow label.
     pub const VERSION_ALONE: [u8; 4] = [0x60, 0, 0, 0];
+}
+
+/// Extension headers of IPv6 (RFC 8200 §4), by the number that stands where a protocol's could.
+pub mod extension {
+    /// Options for every router on the way.
+    pub const HOP_BY_HOP: u8 = 0;
+    /// Stations on the way (RFC 8200 §4.4).
+    pub const ROUTING: u8 = 43;
+    /// The place of a fragment.
+    pub const FRAGMENT: u8 = 44;
+    /// Options for the destination.
+    pub const DESTINATION: u8 = 60;
 }
 
 /// TCP (RFC 9293 §3.1).
@@ -290,10 +308,34 @@ impl<'a> Ipv4<'a> {
         self.number(ipv4::TOTAL_LENGTH).into()
     }
 
+    /// Returns what the fragments of a packet have in common.
+    #[inline(always)]
+    pub fn identification(self) -> u16 {
+        self.number(ipv4::IDENTIFICATION)
+    }
+
+    /// Returns the flags for fragments, and the offset in units of eight bytes.
+    #[inline(always)]
+    pub fn fragment_field(self) -> u16 {
+        self.number(ipv4::FRAGMENT)
+    }
+
     /// Returns whether this is a part of a packet.
     #[inline(always)]
     pub fn is_fragment(self) -> bool {
-        self.number(ipv4::FRAGMENT) & ipv4::FRAGMENT_BITS != 0
+        self.fragment_field() & ipv4::FRAGMENT_BITS != 0
+    }
+
+    /// Returns whether routers may divide the packet.
+    #[inline(always)]
+    pub fn may_fragment(self) -> bool {
+        self.fragment_field() & ipv4::DO_NOT_FRAGMENT == 0
+    }
+
+    /// Returns how many more routers it may pass.
+    #[inline(always)]
+    pub fn time_to_live(self) -> u8 {
+        self.0[ipv4::TIME_TO_LIVE]
     }
 
     /// Returns the protocol; see [`protocols`].
@@ -345,6 +387,12 @@ impl<'a> Ipv6<'a> {
     #[inline(always)]
     pub fn next_header(self) -> u8 {
         self.0[ipv6::NEXT_HEADER]
+    }
+
+    /// Returns how many more routers it may pass.
+    #[inline(always)]
+    pub fn hop_limit(self) -> u8 {
+        self.0[ipv6::HOP_LIMIT]
     }
 
     /// Returns the sender's address.
