@@ -31,7 +31,8 @@ fn turn(devices: &mut Devices, ram: &Ram) {
         for _ in 0..4 {
             let Some(frame) = net.next_frame(ram) else { break };
             let mut bytes = vec![0; frame.length.min(SIZE as u64) as usize];
-            let _ = net.read(ram, 0, &mut bytes);
+            let read = net.read(ram, 0, &mut bytes);
+            assert!(read.is_some() || !net.is_readable(ram));
             net.sent(ram);
         }
         net.publish(ram);

@@ -245,7 +245,10 @@ impl Monitor {
         exit_counters::counter(&exit).add(1);
         match self.machine.exit(cpu, exit, &self.cpus[cpu]) {
             Outcome::Goes | Outcome::CpuOff => {}
-            Outcome::Waits => self.cpus[cpu].wait(),
+            Outcome::Waits => {
+                self.cpus[cpu].wait();
+                self.shared.suspend();
+            }
             Outcome::Starts(start) => self.cpus[start.cpu].reset(start.entry, start.argument),
             Outcome::Off => {
                 self.console.end_line();

@@ -28,6 +28,11 @@ impl GuestMemory {
 
 impl Memory for GuestMemory {
     #[inline]
+    fn contains(&self, address: u64, length: u32) -> bool {
+        Self::offset(address).is_some_and(|offset| self.0.contains(offset, length as usize))
+    }
+
+    #[inline]
     fn read(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
         self.0.read(Self::offset(address)?, bytes).ok()
     }

@@ -14,12 +14,14 @@ pub struct Shared {
     /// What the kernel was asked to do when the guest waits next, and had not done when it was
     /// last looked at: one of [`wish`], or zero.
     wish: u64,
+    /// A CPU has asked the firmware to wait since this was last looked at.
+    is_suspended: bool,
 }
 
 impl Shared {
     /// Takes the page of the guest's first virtual CPU.
     pub fn new(page: Region) -> Self {
-        let made = Self { page, wish: 0 };
+        let made = Self { page, wish: 0, is_suspended: false };
         // An earlier life of this monitor may have asked.
         made.tell_wait().store(0, Ordering::Relaxed);
         made
@@ -86,7 +88,13 @@ impl Shared {
         if has_waited {
             self.wish = 0;
         }
-        has_waited
+        let is_suspended = core::mem::take(&mut self.is_suspended);
+        has_waited || is_suspended
+    }
+
+    /// Takes it that a CPU waits that has exited for that: of such a wait the kernel does not tell.
+    pub fn suspend(&mut self) {
+        self.is_suspended = true;
     }
 }
 
@@ -139,6 +147,20 @@ mod tests {
         assert!(wait(&shared) && shared.has_waited() && !shared.has_waited());
         assert!(!wait(&shared), "it was told once");
         assert!(shared.ask_wait());
+    }
+
+    /// A CPU that calls the firmware to wait exits, and the monitor has it wait: the kernel tells
+    /// of no such wait.
+    #[test]
+    fn a_wait_by_the_firmware_is_one_too() {
+        for wish in [0, wish::NOTE, wish::NOTIFY] {
+            let mut shared = shared();
+            let _ = shared.want(wish);
+            shared.suspend();
+            assert!(shared.has_waited() && !shared.has_waited(), "{wish}");
+            shared.note_wait();
+            assert!(!wait(&shared) || wish == wish::NOTIFY, "the kernel goes on as it was told");
+        }
     }
 
     #[test]

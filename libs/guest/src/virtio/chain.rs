@@ -67,6 +67,17 @@ impl Chain {
         bytes(self.writable())
     }
 
+    /// Returns how many parts it has: the descriptors that it takes of its queue.
+    pub fn count(&self) -> usize {
+        self.readable + self.writable
+    }
+
+    /// Returns whether all the bytes that the device can read are in the guest's memory: then
+    /// [`Self::read`] has any of them.
+    pub fn is_readable(&self, memory: &impl Memory) -> bool {
+        self.readable().iter().all(|part| memory.contains(part.address, part.length))
+    }
+
     /// Copies out the bytes from `offset` on of those that the device can read. Returns nothing
     /// unless all are there, in the guest's memory.
     pub fn read(&self, memory: &impl Memory, offset: u64, bytes: &mut [u8]) -> Option<()> {
@@ -161,6 +172,7 @@ mod tests {
         ram.write(Ram::BASE, b"abc").expect("inside");
         ram.write(Ram::BASE + 16, b"defgh").expect("inside");
         assert_eq!((chain.readable_bytes(), chain.writable_bytes()), (8, 8));
+        assert!(chain.count() == 4 && chain.is_readable(&ram));
         let mut bytes = [0; 5];
         chain.read(&ram, 1, &mut bytes).expect("all there");
         assert_eq!(&bytes, b"bcdef");
@@ -190,6 +202,7 @@ mod tests {
             let mut chain = Chain::default();
             chain.add(Part { address, length: 4 }, false);
             assert_eq!(chain.read(&ram, 0, &mut [0; 4]), None, "{address:#x}");
+            assert!(!chain.is_readable(&ram), "{address:#x}");
         }
         let mut chain = Chain::default();
         assert!((0..MAX_PARTS).all(|_| chain.add(Part::default(), true)) && !chain.add(Part::default(), true));

@@ -106,6 +106,9 @@ mod tests {
     struct Late(Ram, RefCell<Driver>);
 
     impl Memory for Late {
+        fn contains(&self, address: u64, length: u32) -> bool {
+            self.0.contains(address, length)
+        }
         fn read(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
             self.0.read(address, bytes)
         }

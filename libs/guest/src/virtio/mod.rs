@@ -31,6 +31,8 @@ pub const VERSION_1: u64 = 1 << 32;
 
 /// The memory of a guest, by guest-physical address. Its guest may change it at any time.
 pub trait Memory {
+    /// Returns whether all of so many bytes are memory. It has them as long as its guest runs.
+    fn contains(&self, address: u64, length: u32) -> bool;
     /// Copies bytes out, if all of them are memory.
     fn read(&self, address: u64, bytes: &mut [u8]) -> Option<()>;
     /// Copies bytes in, if all of them are memory.

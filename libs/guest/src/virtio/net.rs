@@ -49,8 +49,9 @@ const FEATURES: u64 = feature::CHECKSUM
 /// Frames that go either way before a guest that has not waited in between is busy.
 const MANY: u16 = 8;
 
-/// Frames for which a guest that is busy does not ring: that many are one exit less. More of them
-/// would let a sender in bulk get further ahead of its card.
+/// Frames for which a guest that is busy does not ring, if they take no more than half of the
+/// queue's descriptors: that many are one exit less. More of them would let a sender in bulk get
+/// further ahead of its card.
 const AHEAD: u16 = 31;
 
 /// The most buffers that one frame is spread over: with buffers of half a page, twice what a frame
@@ -69,6 +70,11 @@ pub struct Net {
     /// The guest waits, as far as is known: it has neither rung since then nor been given a frame.
     /// What it still sends it has left before.
     waits: bool,
+    /// Descriptors of the frames that were sent since the guest was last asked whether it wants an
+    /// interrupt for them.
+    untold: u16,
+    /// Most descriptors of a frame that was sent since the guest last waited.
+    longest: u16,
     /// The buffer of the frame that the guest sends, which was taken last.
     outgoing: Chain,
     /// The buffers of the frame that the guest is given: the first one, and the last one behind it.
@@ -144,6 +150,8 @@ impl Net {
             shortage: None,
             moved: 0,
             waits: false,
+            untold: 0,
+            longest: 0,
             outgoing: Chain::default(),
             incoming: [Chain::default(); 2],
         }
@@ -164,7 +172,7 @@ impl Net {
     /// Takes it that the guest waits, or is busy with something else: it rings at its next frame,
     /// once [`Self::publish`] has told it so.
     pub fn guest_waits(&mut self) {
-        self.moved = 0;
+        (self.moved, self.longest) = (0, 0);
         self.waits = true;
     }
 
@@ -199,11 +207,20 @@ impl Net {
         self.outgoing.read(memory, offset.saturating_add(HEADER as u64), bytes)
     }
 
+    /// Returns whether all bytes of the frame that was taken last are in the guest's memory: then
+    /// [`Self::read`] has any of them.
+    pub fn is_readable(&self, memory: &impl Memory) -> bool {
+        self.outgoing.is_readable(memory)
+    }
+
     /// Gives the buffer of the frame that was taken last back, after it was sent or refused.
     pub fn sent(&mut self, memory: &impl Memory) {
         if let Some(queue) = self.transport.queue(TRANSMIT) {
             let result = queue.give_back(memory, &self.outgoing, 0);
             self.transport.sound(result);
+            let descriptors = self.outgoing.count() as u16;
+            self.untold = self.untold.saturating_add(descriptors);
+            self.longest = self.longest.max(descriptors);
             if !self.waits {
                 self.count_moved();
             }
@@ -302,12 +319,14 @@ impl Net {
         let is_busy = self.is_busy();
         let Some(queue) = self.transport.queue(TRANSMIT) else {
             // The frames of a driver tell nothing of the next one.
-            self.moved = 0;
+            (self.moved, self.untold, self.longest) = (0, 0, 0);
             return;
         };
-        let ahead = if is_busy { AHEAD.min(queue.size / 2) } else { 0 };
+        // A frame of many segments takes a descriptor for each of its pages.
+        let half = queue.size / 2;
+        let ahead = if is_busy { AHEAD.min(half / self.longest.max(1)) } else { 0 };
         let shown = queue.show(memory, ahead);
-        let is_much = queue.untold() > queue.size / 2;
+        let is_much = self.untold > half;
         if self.transport.sound(shown).is_some() && (is_much || self.transport.is_interrupting()) {
             self.tell_sent(memory);
         }
@@ -321,6 +340,7 @@ impl Net {
 
     /// Interrupts the guest for the frames that were sent, if it wants to be.
     pub fn tell_sent(&mut self, memory: &impl Memory) {
+        self.untold = 0;
         if let Some(queue) = self.transport.queue(TRANSMIT) {
             let wanted = queue.wants_interrupt(memory);
             self.transport.tell(wanted);
@@ -336,221 +356,4 @@ impl Net {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::EVENT_INDEX;
-    use super::super::tests::{Driver, Ram};
-    use super::super::transport::tests::live;
-    use super::*;
-
-    const BUFFER: u64 = Ram::BASE + 8192;
-
-    struct Card {
-        ram: Ram,
-        receive: Driver,
-        transmit: Driver,
-        net: Net,
-    }
-
-    fn card(features: u64) -> Card {
-        let (receive, transmit) = (Driver::new(4), Driver::at(Ram::BASE + 4096, 4));
-        let mut net = Net::new([2, 0, 0, 0, 0, 1]);
-        net.transport = live(net.transport, features, [&receive, &transmit]);
-        Card { ram: Ram::new(16384), receive, transmit, net }
-    }
-
-    #[test]
-    fn a_frame_is_sent() {
-        let Card { ram, mut transmit, mut net, .. } = card(0);
-        let mut bytes = [0; HEADER + 4];
-        bytes[0] = 1;
-        bytes[HEADER..].copy_from_slice(b"abcd");
-        ram.write(BUFFER, &bytes).expect("inside");
-        transmit.offer(&ram, &[(BUFFER, 12, false), (BUFFER + 12, 4, false)]);
-        assert!(net.has_frame(&ram));
-        let frame = net.next_frame(&ram).expect("one");
-        assert_eq!((frame.header[0], frame.length), (1, 4));
-        let mut read = [0; 3];
-        net.read(&ram, 1, &mut read).expect("there");
-        assert_eq!(&read, b"bcd");
-        net.sent(&ram);
-        net.publish(&ram);
-        assert_eq!((transmit.used(&ram), net.transport.is_interrupting()), (Some((0, 0)), false));
-        assert!(net.has_untold());
-        net.tell_sent(&ram);
-        assert!(net.transport.is_interrupting() && !net.has_untold());
-        assert!(!net.has_frame(&ram) && net.next_frame(&ram).is_none());
-    }
-
-    #[test]
-    fn an_interrupt_for_a_received_frame_tells_of_those_that_were_sent() {
-        let Card { ram, mut receive, mut transmit, mut net } = card(0);
-        transmit.offer(&ram, &[(BUFFER, 16, false)]);
-        net.next_frame(&ram).expect("one");
-        net.sent(&ram);
-        net.publish(&ram);
-        assert!(net.has_untold() && !net.transport.is_interrupting());
-        receive.offer(&ram, &[(BUFFER, 15, true)]);
-        assert_eq!(net.deliver(&ram, [0; HEADER], &[b"abc"]), Delivery::Done);
-        net.publish(&ram);
-        assert!(!net.has_untold() && net.transport.is_interrupting());
-    }
-
-    #[test]
-    fn an_interrupt_for_sent_frames_does_not_wait_for_the_queue_to_fill() {
-        let Card { ram, mut transmit, mut net, .. } = card(0);
-        for sent in 1..=3 {
-            transmit.offer(&ram, &[(BUFFER, 16, false)]);
-            net.next_frame(&ram).expect("one");
-            net.sent(&ram);
-            net.publish(&ram);
-            assert_eq!(net.transport.is_interrupting(), sent == 3, "{sent} of 4");
-        }
-    }
-
-    #[test]
-    fn the_doorbell_of_a_guest_that_is_busy_is_put_off_until_it_waits() {
-        let Card { ram, mut receive, mut transmit, mut net } = card(EVENT_INDEX);
-        let mut send = |net: &mut Net| {
-            transmit.offer(&ram, &[(BUFFER, 16, false)]);
-            net.next_frame(&ram).expect("one");
-            net.sent(&ram);
-            net.publish(&ram);
-            transmit.doorbell_at(&ram)
-        };
-        for sent in 1..MANY {
-            assert_eq!((send(&mut net), net.is_busy()), (sent, false));
-        }
-        assert_eq!((send(&mut net), net.is_busy()), (MANY + 2, true), "half of the queue later");
-        net.guest_waits();
-        net.publish(&ram);
-        net.guest_rings();
-        assert_eq!((send(&mut net), net.is_busy()), (MANY + 1, false));
-        // What it receives keeps it as busy as what it sends.
-        for _ in 2..MANY {
-            receive.offer(&ram, &[(BUFFER, 15, true)]);
-            assert_eq!(net.deliver(&ram, [0; HEADER], &[b"abc"]), Delivery::Done);
-        }
-        assert!(!net.is_busy());
-        assert_eq!((send(&mut net), net.is_busy()), (MANY + 2 + 2, true));
-    }
-
-    /// What a guest has left when it waits is carried after that, and says nothing of it: it would
-    /// be taken for busy while it sleeps, and what comes for it would lie until a deadline.
-    #[test]
-    fn what_a_guest_has_left_when_it_waits_does_not_make_it_busy() {
-        let Card { ram, mut receive, mut transmit, mut net } = card(EVENT_INDEX);
-        let mut send = |net: &mut Net, count: u16| {
-            for _ in 0..count {
-                transmit.offer(&ram, &[(BUFFER, 16, false)]);
-                net.next_frame(&ram).expect("one");
-                net.sent(&ram);
-            }
-            net.publish(&ram);
-            transmit.doorbell_at(&ram)
-        };
-        send(&mut net, MANY);
-        assert!(net.is_busy());
-        net.guest_waits();
-        assert_eq!((send(&mut net, MANY), net.is_busy()), (2 * MANY, false), "it rings at its next frame");
-        // A frame for it wakes it: then it is as busy as what goes on.
-        receive.offer(&ram, &[(BUFFER, 15, true)]);
-        assert_eq!(net.deliver(&ram, [0; HEADER], &[b"abc"]), Delivery::Done);
-        send(&mut net, MANY - 1);
-        assert!(net.is_busy());
-    }
-
-    #[test]
-    fn a_driver_that_begins_anew_rings_as_any_does() {
-        let Card { ram, receive, mut transmit, mut net } = card(EVENT_INDEX);
-        for _ in 0..MANY {
-            transmit.offer(&ram, &[(BUFFER, 16, false)]);
-            net.next_frame(&ram).expect("one");
-            net.sent(&ram);
-        }
-        assert!(net.is_busy());
-        net.transport.write(0x070, 4, 0);
-        net.publish(&ram);
-        net.transport = live(net.transport, EVENT_INDEX, [&receive, &transmit]);
-        assert!(!net.is_busy());
-    }
-
-    #[test]
-    fn a_guest_may_send_packets_of_many_segments_if_it_has_agreed() {
-        let mut net = Net::new([2, 0, 0, 0, 0, 1]);
-        net.transport.write(0x014, 4, 0);
-        assert_eq!(net.transport.read(0x010, 4) & feature::TCP_4, feature::TCP_4);
-        assert!(!net.sends_segments());
-        let (receive, transmit) = (Driver::new(4), Driver::at(Ram::BASE + 4096, 4));
-        net.transport = live(net.transport, feature::TCP_4, [&receive, &transmit]);
-        assert!(net.sends_segments());
-    }
-
-    #[test]
-    fn a_frame_without_a_header_stops_the_card() {
-        let Card { ram, mut transmit, mut net, .. } = card(0);
-        transmit.offer(&ram, &[(BUFFER, 11, false)]);
-        assert!(net.next_frame(&ram).is_none() && !net.transport.is_live());
-    }
-
-    #[test]
-    fn a_frame_is_received_in_one_buffer() {
-        let Card { ram, mut receive, mut net, .. } = card(0);
-        assert_eq!(net.deliver(&ram, [0; HEADER], &[b"ab", b"cd"]), Delivery::Refused, "no buffer");
-        receive.offer(&ram, &[(BUFFER, 15, true)]);
-        assert_eq!(net.deliver(&ram, [0; HEADER], &[b"ab", b"cd"]), Delivery::Refused, "too small");
-        assert_eq!(net.deliver(&ram, [7; HEADER], &[b"ab", b"c"]), Delivery::Done);
-        net.publish(&ram);
-        assert_eq!(receive.used(&ram), Some((0, 15)));
-        let mut read = [0; 15];
-        ram.read(BUFFER, &mut read).expect("inside");
-        assert_eq!(&read, b"\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x01\x00abc");
-    }
-
-    #[test]
-    fn a_long_frame_takes_several_buffers_or_none() {
-        let Card { ram, mut receive, mut net, .. } = card(feature::MERGED_BUFFERS);
-        receive.offer(&ram, &[(BUFFER, 14, true)]);
-        receive.offer(&ram, &[(BUFFER + 100, 3, true)]);
-        assert_eq!(net.deliver(&ram, [0; HEADER], &[b"abcdef"]), Delivery::Refused, "a byte short");
-        assert_eq!(net.deliver(&ram, [0; HEADER], &[b"abcde"]), Delivery::Done);
-        net.publish(&ram);
-        assert_eq!([receive.used(&ram), receive.used(&ram)], [Some((0, 14)), Some((1, 3))]);
-        let mut read = [0; 4];
-        ram.read(BUFFER + 10, &mut read).expect("inside");
-        assert_eq!(&read, b"\x02\x00ab");
-        ram.read(BUFFER + 100, &mut read).expect("inside");
-        assert_eq!(&read, b"cde\0");
-    }
-
-    #[test]
-    fn too_little_room_is_looked_at_once() {
-        let Card { ram, mut receive, mut net, .. } = card(feature::MERGED_BUFFERS);
-        receive.offer(&ram, &[(BUFFER, 20, true)]);
-        assert_eq!(net.deliver(&ram, [0; HEADER], &[&[1; 9]]), Delivery::Refused);
-        // The guest need not keep to this: what it changes is not looked at.
-        receive.set_descriptor(&ram, 0, (BUFFER, 30, 2, 0));
-        assert_eq!(net.deliver(&ram, [0; HEADER], &[&[1; 9]]), Delivery::Refused);
-        receive.offer(&ram, &[(BUFFER + 100, 20, true)]);
-        assert_eq!(net.deliver(&ram, [0; HEADER], &[&[1; 9]]), Delivery::Done, "another buffer came");
-    }
-
-    #[test]
-    fn a_shortage_refuses_longer_frames_only_and_ends_with_a_reset() {
-        let Card { ram, mut receive, transmit, mut net } = card(0);
-        receive.offer(&ram, &[(BUFFER, 20, true)]);
-        assert_eq!(net.deliver(&ram, [0; HEADER], &[&[1; 9]]), Delivery::Refused);
-        receive.set_descriptor(&ram, 0, (BUFFER, 30, 2, 0));
-        net.transport.write(0x070, 4, 0);
-        net.transport = live(net.transport, 0, [&receive, &transmit]);
-        assert_eq!(net.deliver(&ram, [0; HEADER], &[&[1; 19]]), Delivery::Refused);
-        assert_eq!(net.deliver(&ram, [0; HEADER], &[&[1; 9]]), Delivery::Done);
-    }
-
-    #[test]
-    fn a_buffer_elsewhere_stops_the_card() {
-        let Card { ram, mut receive, mut net, .. } = card(0);
-        receive.offer(&ram, &[(0, 100, true)]);
-        assert_eq!(net.deliver(&ram, [0; HEADER], &[b"abc"]), Delivery::Refused);
-        assert!(!net.transport.is_live());
-    }
-}
+mod tests;

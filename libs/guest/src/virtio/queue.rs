@@ -322,6 +322,9 @@ mod tests {
     }
 
     impl Memory for Racing {
+        fn contains(&self, address: u64, length: u32) -> bool {
+            self.ram.contains(address, length)
+        }
         fn read(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
             self.guest();
             self.ram.read(address, bytes)

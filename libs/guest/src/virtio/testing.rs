@@ -30,6 +30,10 @@ impl Ram {
 }
 
 impl Memory for Ram {
+    fn contains(&self, address: u64, length: u32) -> bool {
+        self.range(address, length as usize).is_some()
+    }
+
     fn read(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
         let range = self.range(address, bytes.len())?;
         bytes.copy_from_slice(&self.0.borrow()[range]);

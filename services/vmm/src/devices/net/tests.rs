@@ -1,0 +1,159 @@
+//! The card between a guest's driver and a connection whose other end takes all that comes.
+
+use super::*;
+use alloc::vec::Vec;
+use culm::Region;
+use culm::connection::NetProviderClient;
+use culm::guest::MEMORY;
+use culm_guest::virtio::Memory;
+use culm_guest::virtio::testing::set_up;
+use culm_net::Descriptor;
+use culm_net::provider::Port;
+use culm_net::testing::{memory, ring};
+
+const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+/// Where the parts of the guest's queues are, and behind them what it sends.
+const PLACES: [[u64; 3]; 2] = [[MEMORY, MEMORY + 1024, MEMORY + 2048], [MEMORY + 4096, MEMORY + 5120, MEMORY + 6144]];
+const PACKET: u64 = MEMORY + 8192;
+/// Bytes of the guest's memory.
+const SIZE: u64 = 16384;
+/// Bytes of the headers of its packets: Ethernet, IPv4, TCP.
+const HEADERS: usize = 14 + 20 + 20;
+
+/// A guest's card, its memory, and the other end of its connection.
+struct World {
+    memory: GuestMemory,
+    card: Card,
+    device: Net,
+    port: Port,
+}
+
+impl World {
+    fn new() -> Self {
+        let provider = NetProviderClient {
+            rx_filled: ring::<Descriptor>(16),
+            rx_free: ring::<Descriptor>(16),
+            tx_filled: ring::<Descriptor>(16),
+            tx_free: ring::<Descriptor>(16),
+            rx_data: memory(8 * 2048, 0),
+            tx_data: memory(8 * 2048, 0),
+            rx_large: 0,
+            tx_large: 0,
+            rx_channel: 0,
+            tx_channel: 1,
+            buffer_size: 2048,
+            anti_spoof: 1,
+            mac: MAC,
+            name: Default::default(),
+        };
+        let card = Card::new(NetClient {
+            promiscuous: 0,
+            mac: MAC,
+            owns_rx: 1,
+            rx_large: 0,
+            tx_large: 0,
+            buffer_size: 2048,
+            rx_buffer_size: 2048,
+            rx_filled: provider.rx_filled,
+            rx_free: provider.rx_free,
+            tx_filled: provider.tx_filled,
+            tx_free: provider.tx_free,
+            rx_data: provider.rx_data,
+            tx_data: provider.tx_data,
+            rx_channel: 2,
+            tx_channel: 3,
+        });
+        let mut world = Self {
+            memory: GuestMemory::new(Region::new(culm::testing::memory(SIZE as usize, 0))),
+            device: card.device(),
+            card,
+            port: Port::new(&provider),
+        };
+        set_up(&mut world.device.transport, feature::CHECKSUM | feature::TCP_4, &PLACES, 16);
+        for _ in 0..4 {
+            world.settle();
+        }
+        world
+    }
+
+    /// Everybody has a turn; returns the lengths of the frames that come out.
+    fn settle(&mut self) -> Vec<usize> {
+        let _ = self.card.carry(&mut self.device, &self.memory);
+        self.port.begin();
+        let frames = core::iter::from_fn(|| self.port.next_frame().map(|frame| frame.length())).collect();
+        let _ = self.port.end_round();
+        frames
+    }
+
+    /// The guest sends a packet of two segments of 1,000 bytes, the last 500 of which are at `last`.
+    fn send_segments(&self, last: u64) {
+        const SEGMENT: u16 = 1000;
+        let mut head = [0; HEADER + HEADERS];
+        let header = PacketHeader {
+            flags: NEEDS_CHECKSUM,
+            segmentation: segmentation::TCP_4,
+            header_length: HEADERS as u16,
+            segment_size: SEGMENT,
+            checksum_start: 34,
+            checksum_offset: 16,
+            ..PacketHeader::default()
+        };
+        header.write((&mut head[..HEADER]).try_into().expect("as long as that"));
+        let frame = &mut head[HEADER..];
+        frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 2]);
+        frame[6..12].copy_from_slice(&MAC);
+        (frame[12], frame[14], frame[14 + 9], frame[34 + 12]) = (8, 0x45, 6, 0x50);
+        let total = (HEADERS - 14) as u16 + 2 * SEGMENT;
+        frame[16..18].copy_from_slice(&total.to_be_bytes());
+        self.memory.write(PACKET, &head).expect("inside");
+        let parts = [(PACKET, head.len() as u32), (PACKET + 1024, 1500), (last, 500)];
+        let [descriptors, driver, _] = PLACES[1];
+        for (number, (address, length)) in (0..).zip(parts) {
+            let has_next = u128::from(number < 2);
+            let word = u128::from(address) | u128::from(length) << 64 | has_next << 96 | (number + 1) << 112;
+            self.memory.write(descriptors + 16 * number as u64, &word.to_le_bytes()).expect("inside");
+        }
+        self.memory.store(driver + 2, 1).expect("inside");
+    }
+}
+
+#[test]
+fn a_packet_of_many_segments_is_divided() {
+    let mut world = World::new();
+    world.send_segments(PACKET + 4096);
+    let frames: Vec<_> = (0..3).flat_map(|_| world.settle()).collect();
+    assert_eq!(frames, [HEADERS + 1000; 2]);
+}
+
+/// Where one part of a packet is in no memory, nothing of it may go out: zeroes in its place would
+/// be data of a stream of TCP.
+#[test]
+fn a_packet_of_many_segments_of_which_a_part_lies_elsewhere_is_refused() {
+    for last in [0, MEMORY + SIZE - 499, u64::MAX - 100] {
+        let mut world = World::new();
+        world.send_segments(last);
+        let frames: Vec<_> = (0..3).flat_map(|_| world.settle()).collect();
+        assert_eq!(frames, [0; 0], "{last:#x}");
+        assert!(world.device.transport.is_live());
+    }
+}
+
+#[test]
+fn the_length_of_headers_is_taken_from_them() {
+    let mut head = [0; 14 + 20 + 20];
+    (head[12], head[34 + 12]) = (0x08, 0x80);
+    let given = PacketHeader {
+        segmentation: segmentation::TCP_4,
+        header_length: 200,
+        checksum_start: 34,
+        ..PacketHeader::default()
+    };
+    let mut header = given;
+    assert!(take_lengths(&mut header, &head));
+    assert_eq!(header, PacketHeader { header_length: 34 + 32, ..given });
+    assert!(!take_lengths(&mut header, &head[..40]), "no header of TCP");
+    assert!(!take_lengths(&mut PacketHeader { segmentation: TCP_6, ..given }, &head));
+    assert!(!take_lengths(&mut PacketHeader { checksum_start: u16::MAX, ..given }, &head));
+    head[12..14].copy_from_slice(&[0x81, 0x00]);
+    assert!(!take_lengths(&mut header, &head), "a tag");
+}
