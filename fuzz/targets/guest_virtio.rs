@@ -53,8 +53,11 @@ fn turn(devices: &mut Devices, ram: &Ram) {
 fuzz_target!(|bytes: &[u8]| {
     let mut input = Input::new(bytes);
     let ram = Ram::new(SIZE);
-    let mut devices =
-        Devices { nets: [[2; 6], [3; 6]].map(Net::new).into(), block: Some(Block::default()), entropy: Some(Entropy::default()) };
+    let mut devices = Devices {
+        nets: [[2; 6], [3; 6]].map(Net::new).into(),
+        block: Some(Block::default()),
+        entropy: Some(Entropy::default()),
+    };
     while !input.is_over() {
         let what = input.byte();
         let slot = [VIRTIO_NET, VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NETS[1]][usize::from(what) / 8 % 4].registers();
