@@ -29,13 +29,13 @@
 //! of stateless autoconfiguration, ARP and neighbour discovery, echo replies, TCP servers, UDP. IP
 //! fragments and options of IPv6 are dropped.
 
-mod acceptor;
 mod classify;
 mod connections;
 mod cookie;
 pub mod datagram;
 mod dhcp;
 mod errors;
+mod frame;
 mod handshake;
 mod key_hash;
 mod paths;
@@ -126,6 +126,7 @@ struct Secrets {
     table: [u64; 3],
     cookies: [u64; 2],
     neighbour: u64,
+    stamps: u32,
 }
 
 impl Secrets {
@@ -140,6 +141,7 @@ impl Secrets {
             table: [number(1), number(5), number(6)],
             cookies: [number(2), number(3)],
             neighbour: number(4),
+            stamps: number(7) as u32,
         }
     }
 }
@@ -211,7 +213,7 @@ impl Stack {
     pub fn receive(&mut self, datagrams: &mut impl FnMut(Datagram<'_>)) {
         self.client.begin();
         let now = time::now();
-        let times = Times { stack: self.clock.stack_time(now), now };
+        let times = Times { tcp: self.clock.tcp_time(now), now };
         let (mut syns, mut received) = (SYNS_PER_BUSY_TURN, 0);
         for _ in 0..BATCH {
             // A frame that cannot be answered is better left where it is: then the device drops
@@ -231,23 +233,28 @@ impl Stack {
             }
             let kind = classify::classify(packet.frame());
             let _ = self.client.transmitter.learn(packet.device());
+            if let Kind::Tcp(segment) = kind {
+                let (addresses, transmitter) = (self.paths.addresses(), &mut self.client.transmitter);
+                self.tcp.ingress(packet.frame(), &segment, addresses, transmitter, times);
+                continue;
+            }
             let link = wire::array(packet.frame(), ethernet::SOURCE).copied();
+            let stack_time = self.clock.stack_time(now);
             let mut port = Port { packet: Some(packet), transmitter: &mut self.client.transmitter, link };
             match kind {
-                Kind::Tcp(segment) => self.tcp.ingress(&mut self.paths, &mut port, &segment, times),
-                Kind::Question => self.paths.answer(&mut port, times.stack),
-                Kind::Stray if self.errors.may_send(now) => self.paths.answer(&mut port, times.stack),
-                Kind::Stray => {}
+                Kind::Question => self.paths.answer(&mut port, stack_time),
+                Kind::Stray if self.errors.may_send(now) => self.paths.answer(&mut port, stack_time),
+                Kind::Stray | Kind::Tcp(_) => {}
                 Kind::Other => {
                     port.link = None;
-                    self.interface.poll_ingress_single(times.stack, &mut port, &mut self.control);
+                    self.interface.poll_ingress_single(stack_time, &mut port, &mut self.control);
                     self.control_at = now;
                 }
             }
         }
         self.counts.received += received;
         self.note_heard(syns == SYNS_PER_TURN, now);
-        self.tcp.answer_syns(&mut self.client.transmitter, syns, now);
+        self.tcp.answer_syns(&mut self.client.transmitter, syns, times);
     }
 
     /// Updates [`Tcp::heard`], the time up to which every arrived frame has been processed.
@@ -288,9 +295,8 @@ impl Stack {
             self.poll_control(now);
         }
         if self.tcp.is_due() {
-            let stack_time = self.clock.stack_time(now);
-            let times = Times { stack: stack_time, now };
-            self.tcp.egress(&mut self.paths, &mut self.client.transmitter, times, &self.clock);
+            let times = Times { tcp: self.clock.tcp_time(now), now };
+            self.tcp.egress(&mut self.client.transmitter, times, &self.clock);
         }
         let has_syns = self.tcp.has_answerable_syns(&mut self.client.transmitter, now);
         let progress = self.client.end_round() & Progress::more_if(self.tcp.has_events() | has_syns);
@@ -317,7 +323,8 @@ impl Stack {
         // Where it says "now" it waits for a buffer or for a neighbour; a little later is soon
         // enough.
         let soon = now + self.clock.tick;
-        self.control_at = next.map_or(Instant::NEVER, |at| self.clock.local_time(at)).min(remark).max(soon);
+        self.control_at =
+            next.map_or(Instant::NEVER, |at| self.clock.local_time_of(at.total_micros())).min(remark).max(soon);
     }
 
     fn note_addresses(&mut self) {
@@ -355,7 +362,7 @@ fn configure(interface: &mut Interface, address: Option<(Ipv4Cidr, Option<smoltc
     }
 }
 
-/// Converts between the system counter and smoltcp's microseconds without dividing.
+/// Converts between the system counter and microseconds without dividing.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     /// Microseconds per tick, times 2³².
@@ -377,15 +384,28 @@ impl Clock {
     }
 
     #[inline(always)]
-    fn stack_time(&self, at: Instant) -> smoltcp::time::Instant {
-        let microseconds = (u128::from(at.ticks()) * u128::from(self.to_microseconds)) >> 32;
-        smoltcp::time::Instant::from_micros(microseconds as i64)
+    fn microseconds(&self, at: Instant) -> u64 {
+        ((u128::from(at.ticks()) * u128::from(self.to_microseconds)) >> 32) as u64
     }
 
     #[inline(always)]
-    fn local_time(&self, at: smoltcp::time::Instant) -> Instant {
-        let ticks = (u128::from(at.total_micros().max(0) as u64) * u128::from(self.to_ticks)) >> 32;
+    fn stack_time(&self, at: Instant) -> smoltcp::time::Instant {
+        smoltcp::time::Instant::from_micros(self.microseconds(at) as i64)
+    }
+
+    #[inline(always)]
+    fn tcp_time(&self, at: Instant) -> culm_tcp::Instant {
+        culm_tcp::Instant(self.microseconds(at))
+    }
+
+    #[inline(always)]
+    fn local_time(&self, at: culm_tcp::Instant) -> Instant {
+        let ticks = (u128::from(at.0) * u128::from(self.to_ticks)) >> 32;
         Instant::from_ticks(ticks.min(u64::MAX.into()) as u64)
+    }
+
+    fn local_time_of(&self, microseconds: i64) -> Instant {
+        self.local_time(culm_tcp::Instant(microseconds.max(0) as u64))
     }
 }
 

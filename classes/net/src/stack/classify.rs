@@ -1,7 +1,8 @@
 //! Finding out what a frame is, as far as that decides who gets it.
 
 use crate::ETHERNET_HEADER;
-use crate::wire::{self, Ethernet, Ipv4, ipv4, ipv6, protocols, tcp, types};
+use crate::checksum::Sum;
+use crate::wire::{self, Ethernet, Ipv4, Ipv6, ipv4, ipv6, protocols, tcp, types};
 
 /// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,9 @@ pub(super) struct Segment {
     pub(super) local_port: u16,
     /// Its flags (RFC 9293 §3.1).
     flags: u8,
+    /// Offsets of its first byte and of its end in the frame.
+    start: u16,
+    end: u16,
 }
 
 impl Segment {
@@ -45,6 +49,12 @@ impl Segment {
     #[inline(always)]
     pub(super) fn opens(&self) -> bool {
         self.flags & CONNECTING == tcp::SYN
+    }
+
+    /// Returns its bytes in the frame that it was found in.
+    #[inline(always)]
+    pub(super) fn of(self, frame: &[u8]) -> &[u8] {
+        frame.get(self.start.into()..self.end.into()).unwrap_or_default()
     }
 
     /// Returns whether it acknowledges something, and may be the one that completes a connection:
@@ -121,25 +131,35 @@ fn segment(frame: &[u8]) -> Option<Segment> {
         types::IPV4 if head[offset::IPV4_PROTOCOL] == protocols::TCP => {
             let header = Ipv4::at(head, ETHERNET_HEADER)?;
             let address = |octets| [u32::from_le_bytes(octets).into(), 0];
-            let start = ETHERNET_HEADER + header.header_length();
-            ports(frame, start, address(header.source()), address(header.destination()))
+            let (length, end) = (header.header_length(), ETHERNET_HEADER + header.total_length());
+            let bytes = frame.get(ETHERNET_HEADER..ETHERNET_HEADER + length)?;
+            let is_sound = header.version() == 4 && Sum::ZERO.add_bytes(bytes).fold() == 0xffff;
+            if !is_sound || length < ipv4::HEADER || header.is_fragment() {
+                return None;
+            }
+            let start = ETHERNET_HEADER + length;
+            ports(frame, start, end, address(header.source()), address(header.destination()))
         }
         types::IPV6 if head[offset::IPV6_NEXT_HEADER] == protocols::TCP => {
             let start = ETHERNET_HEADER + ipv6::HEADER;
+            let header = Ipv6::at(frame, ETHERNET_HEADER)?;
+            let end = start + header.payload_length();
             let addresses = frame.get(ETHERNET_HEADER + ipv6::SOURCE..start)?.as_chunks::<8>().0;
             let word = |index: usize| u64::from_le_bytes(addresses[index]);
-            ports(frame, start, [word(0), word(1)], [word(2), word(3)])
+            ports(frame, start, end, [word(0), word(1)], [word(2), word(3)]).filter(|_| header.version() == 6)
         }
         _ => None,
     }
 }
 
 #[inline(always)]
-fn ports(frame: &[u8], start: usize, remote: [u64; 2], local: [u64; 2]) -> Option<Segment> {
-    let head = wire::array::<{ tcp::FLAGS + 1 }>(frame, start)?;
+fn ports(frame: &[u8], start: usize, end: usize, remote: [u64; 2], local: [u64; 2]) -> Option<Segment> {
+    let head = wire::array::<{ tcp::HEADER }>(frame.get(..end)?, start)?;
     let [source, destination] = [tcp::SOURCE, tcp::DESTINATION].map(|port| [head[port], head[port + 1]]);
     let key = Key { remote, local, ports: u32::from_le_bytes([source[0], source[1], destination[0], destination[1]]) };
-    Some(Segment { key, local_port: u16::from_be_bytes(destination), flags: head[tcp::FLAGS] })
+    let (local_port, flags) = (u16::from_be_bytes(destination), head[tcp::FLAGS]);
+    // What a descriptor describes is shorter than 64 KiB.
+    Some(Segment { key, local_port, flags, start: start as u16, end: end as u16 })
 }
 
 #[cfg(test)]
@@ -159,6 +179,10 @@ mod tests {
             frame.extend([2; 16]);
         }
         frame.extend([0xc0, 0x01, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, flags, 0, 0, 0, 0, 0, 0]);
+        if version == 4 {
+            let sum = !Sum::ZERO.add_bytes(&frame[14..34]).fold();
+            frame[24..26].copy_from_slice(&sum.to_le_bytes());
+        }
         frame
     }
 

@@ -1,6 +1,7 @@
 //! TCP connections, as an application sees them.
 
-use smoltcp::socket::tcp::{Socket, State};
+use super::table::Slot;
+use culm_tcp::State;
 use smoltcp::wire::IpEndpoint;
 
 /// An event of a connection.
@@ -25,90 +26,92 @@ pub enum Event {
 /// One TCP connection, borrowed.
 #[derive(Debug)]
 pub struct Stream<'a> {
-    pub(super) socket: &'a mut Socket<'static>,
-    pub(super) rests: &'a mut bool,
-    pub(super) writes: &'a mut bool,
+    pub(super) slot: &'a mut Slot,
 }
 
 impl Stream<'_> {
     /// The first bytes received and not yet consumed, as many as lie side by side.
     pub fn received(&mut self) -> &[u8] {
-        self.socket.peek(usize::MAX).unwrap_or_default()
+        self.slot.inbox.first(self.received_count())
     }
 
     /// Bytes received and not yet consumed.
+    #[inline]
     pub fn received_count(&self) -> usize {
-        self.socket.recv_queue()
+        self.slot.connection.readable() as usize
     }
 
     /// Copies the first received bytes without consuming them; returns how many.
     pub fn copy_received(&mut self, into: &mut [u8]) -> usize {
-        self.socket.peek_slice(into).unwrap_or(0)
+        self.slot.inbox.copy(self.received_count(), into)
     }
 
     /// Drops the first `count` received bytes.
+    #[inline]
     pub fn consume(&mut self, count: usize) {
-        let mut left = count;
-        while left > 0 {
-            let dropped = self.socket.recv(|bytes| {
-                let part = bytes.len().min(left);
-                (part, part)
-            });
-            match dropped {
-                Ok(part) if part > 0 => left -= part,
-                _ => return,
-            }
-        }
+        self.slot.consume(count);
     }
 
     /// Whether the peer has ended its side, or the connection is over: nothing will be received
     /// beyond what is there.
     pub fn ended(&self) -> bool {
-        !matches!(self.socket.state(), State::Established | State::FinWait1 | State::FinWait2 | State::SynReceived)
+        self.slot.connection.is_peer_done() || self.slot.connection.state() == State::Closed
     }
 
     /// Bytes that [`Self::send`] takes now: none after [`Self::finish`].
+    #[inline]
     pub fn room(&self) -> usize {
-        if self.socket.may_send() { self.socket.send_capacity() - self.socket.send_queue() } else { 0 }
+        self.slot.outbox.room(&self.slot.connection)
     }
 
     /// Bytes handed over that the peer has not acknowledged yet. The end of this side counts as
     /// one. An [`Event::Ready`] says that they may have become fewer.
     #[inline]
     pub fn unacknowledged(&self) -> usize {
-        let end = matches!(self.socket.state(), State::FinWait1 | State::Closing | State::LastAck);
-        self.socket.send_queue() + usize::from(end)
+        let connection = &self.slot.connection;
+        let end = matches!(connection.state(), State::FinWait1 | State::Closing | State::LastAck);
+        connection.unacknowledged() as usize + usize::from(end)
     }
 
-    /// Hands over bytes to send; returns how many were taken, from the front.
+    /// Hands over bytes to send, which are copied; returns how many were taken, from the front: up
+    /// to [`Self::room`].
     pub fn send(&mut self, bytes: &[u8]) -> usize {
-        *self.writes = true;
-        self.socket.send_slice(bytes).unwrap_or(0)
+        let mut sent = 0;
+        // Twice where the room goes over the end of the ring.
+        for _ in 0..2 {
+            let rest = &bytes[sent..];
+            sent += self.send_with(rest.len(), |room| {
+                let part = &rest[..rest.len().min(room.len())];
+                room[..part.len()].copy_from_slice(part);
+                part.len()
+            });
+        }
+        sent
     }
 
     /// Hands over up to `count` bytes that `fill` writes into the send buffer; returns how many. It
     /// is given as much room as lies side by side, `count` bytes at most, and returns how many it
     /// has written, from the front.
+    #[inline]
     pub fn send_with(&mut self, count: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
-        *self.writes = true;
-        let sent = self.socket.send(|room| {
-            let length = room.len().min(count);
-            let written = fill(&mut room[..length]).min(length);
-            (written, written)
-        });
-        sent.unwrap_or(0)
+        self.slot.outbox.keep(&mut self.slot.connection, count, fill)
+    }
+
+    /// Hands over bytes to send that stay where they are: they are not copied, and take no room of
+    /// the send buffer. Returns how many were taken, from the front: all, or none if too many such
+    /// calls are not acknowledged, or after [`Self::finish`].
+    pub fn send_static(&mut self, bytes: &'static [u8]) -> usize {
+        self.slot.outbox.refer(&mut self.slot.connection, bytes)
     }
 
     /// Ends this side after everything handed over is sent. Receiving goes on.
     pub fn finish(&mut self) {
-        *self.writes = true;
-        self.socket.close();
+        self.slot.close();
     }
 
     /// Gives the connection up at once, with a reset.
     pub fn abort(&mut self) {
-        *self.writes = true;
-        self.socket.abort();
+        self.slot.abort();
     }
 
     /// Says that nothing is under way on the connection: no request that deserves an answer was
@@ -116,17 +119,16 @@ impl Stream<'_> {
     /// way for new ones. It holds until the next event.
     #[inline]
     pub fn rest(&mut self) {
-        *self.rests = true;
+        self.slot.rests = true;
     }
 
     /// Whether the connection is over: nothing can be sent or received any more.
     pub fn is_over(&self) -> bool {
-        let over = matches!(self.socket.state(), State::Closed | State::TimeWait | State::Listen);
-        over && self.socket.recv_queue() == 0
+        matches!(self.slot.connection.state(), State::Closed | State::TimeWait) && self.received_count() == 0
     }
 
     /// Returns the peer's address and port, while the connection is not over.
     pub fn remote(&self) -> Option<IpEndpoint> {
-        self.socket.remote_endpoint()
+        (self.slot.connection.state() != State::Closed).then_some(self.slot.remote)
     }
 }

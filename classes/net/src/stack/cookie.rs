@@ -13,6 +13,7 @@
 use super::classify::Key;
 use super::siphash::SipHash;
 use culm::time::{Duration, Instant};
+use culm_tcp::Options;
 
 /// How long an epoch lasts. A cookie is good until the end of the next one.
 const EPOCH: Duration = Duration::from_secs(32);
@@ -49,6 +50,12 @@ impl Offer {
         let code = SEGMENTS.iter().rposition(|known| *known <= segment).unwrap_or(0);
         let of_scale = SCALES.iter().rposition(|known| *known <= scale).unwrap_or(0);
         Self { segment: SEGMENTS[code], scale: SCALES[of_scale], selective }
+    }
+
+    /// Returns it as options of a SYN.
+    pub(super) fn options(self) -> Options {
+        let (mss, window_scale, sack_permitted) = (Some(self.segment), self.scale, self.selective);
+        Options { mss, window_scale, sack_permitted, ..Options::default() }
     }
 
     fn encode(self) -> u32 {

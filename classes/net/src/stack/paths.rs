@@ -1,20 +1,13 @@
-//! smoltcp's interfaces for all that is answered to where it came from: TCP, echo requests, and
-//! what nobody takes.
+//! smoltcp's interface for what is answered to where it came from: echo requests, and what nobody
+//! takes.
 //!
 //! smoltcp looks each destination up among its neighbours, whom it learns from ARP and neighbour
 //! discovery: one question a second in all, a few places, and the last answer is believed. A server
-//! needs none of that. A question is answered through the station that brought it, and a connection
-//! through the station that brought its first segment. So these interfaces know one neighbour, whom
-//! they take for the router to everywhere, and the [`Port`] puts the right station's address in its
-//! place.
-//!
-//! There are two of them, as smoltcp decides by interface whether it sends large packets for the
-//! device to divide. The interface is chosen for each packet, so that a short one needs no large
-//! buffer.
+//! needs none of that. A question is answered through the station that brought it. So this
+//! interface knows one neighbour, whom it takes for the router to everywhere, and the [`Port`] puts
+//! the right station's address in its place.
 
-use super::acceptor::host;
-use super::port::{Port, SEGMENT, capabilities};
-use crate::client::Transmitter;
+use super::port::{Port, capabilities};
 use crate::{ETHERNET_HEADER, Mac};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -27,12 +20,9 @@ use smoltcp::wire::{
     NdiscRepr,
 };
 
-/// The interfaces.
+/// The interface, and the addresses that it answers for.
 pub(super) struct Paths {
-    /// Sends packets that the link takes as they are.
-    pub(super) plain: Interface,
-    /// Leaves packets of TCP over IPv4 to the device to divide.
-    pub(super) large: Interface,
+    interface: Interface,
     mac: Mac,
     /// The neighbour's hardware address, which nobody else knows, and so nobody can pretend to
     /// have.
@@ -44,11 +34,9 @@ impl Paths {
     pub(super) fn new(mac: Mac, secret: u64, now: Instant) -> Self {
         let [a, b, c, d, e, ..] = secret.to_le_bytes();
         let neighbour = EthernetAddress([2, a, b, c, d, e]);
-        let interface = |large| {
-            let config = Config::new(HardwareAddress::Ethernet(EthernetAddress(mac.bytes())));
-            Interface::new(config, &mut Teacher { frame: None, large }, now)
-        };
-        Self { plain: interface(false), large: interface(true), mac, neighbour, addresses: Vec::new() }
+        let config = Config::new(HardwareAddress::Ethernet(EthernetAddress(mac.bytes())));
+        let interface = Interface::new(config, &mut Teacher { frame: None }, now);
+        Self { interface, mac, neighbour, addresses: Vec::new() }
     }
 
     /// This station's addresses.
@@ -60,17 +48,15 @@ impl Paths {
     pub(super) fn set_addresses(&mut self, addresses: &[IpCidr]) {
         if self.addresses != addresses {
             self.addresses = addresses.to_vec();
-            for large in [false, true] {
-                self.teach(large);
-            }
+            self.teach();
         }
     }
 
-    /// Tells an interface its addresses, that each protocol's first one is that of the router to
+    /// Tells the interface its addresses, that each protocol's first one is that of the router to
     /// everywhere, and where that router is.
     #[cold]
-    fn teach(&mut self, large: bool) {
-        let interface = if large { &mut self.large } else { &mut self.plain };
+    fn teach(&mut self) {
+        let interface = &mut self.interface;
         interface.update_ip_addrs(|own| {
             own.clear();
             // There is space for as many as the other interface has.
@@ -98,7 +84,7 @@ impl Paths {
         for frame in frames {
             // Neighbours are forgotten after a minute; not one who was seen in the far future.
             let never = Instant::from_micros(i64::MAX / 2);
-            let mut teacher = Teacher { frame: Some(frame), large };
+            let mut teacher = Teacher { frame: Some(frame) };
             interface.poll_ingress_single(never, &mut teacher, &mut SocketSet::new(vec![]));
         }
     }
@@ -107,14 +93,17 @@ impl Paths {
     /// that nobody is there.
     #[cold]
     pub(super) fn answer(&mut self, port: &mut Port<'_>, now: Instant) {
-        self.plain.poll_ingress_single(now, port, &mut SocketSet::new(vec![]));
+        self.interface.poll_ingress_single(now, port, &mut SocketSet::new(vec![]));
     }
+}
 
-    /// The interface that sends what a socket has waiting: so many bytes, to be acknowledged.
-    #[inline(always)]
-    pub(super) fn of(&mut self, waiting: usize, transmitter: &mut Transmitter) -> &mut Interface {
-        if waiting > SEGMENT && transmitter.has_large() { &mut self.large } else { &mut self.plain }
-    }
+/// An address with a network that has nobody else.
+fn host(address: IpAddress) -> IpCidr {
+    let bits = match address {
+        IpAddress::Ipv4(_) => 32,
+        IpAddress::Ipv6(_) => 128,
+    };
+    IpCidr::new(address, bits)
 }
 
 /// An ARP reply by which `mac` learns that `address` is at `neighbour`.
@@ -173,7 +162,6 @@ fn ethernet(
 /// A device that brings one frame and takes none.
 struct Teacher {
     frame: Option<Vec<u8>>,
-    large: bool,
 }
 
 struct Lesson(Vec<u8>);
@@ -204,6 +192,6 @@ impl phy::Device for Teacher {
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
-        capabilities(self.large)
+        capabilities()
     }
 }

@@ -1,41 +1,23 @@
 //! smoltcp's view of the client: at most one received packet, and the transmitter.
 
-use super::handshake::Link;
+use super::frame::Link;
 use crate::client::{Packet, Transmitter};
 use crate::{ETHERNET_HEADER, MTU};
 use alloc::vec;
-use core::num::{NonZeroU16, NonZeroUsize};
-use smoltcp::phy::{self, Checksum, ChecksumCapabilities, DeviceCapabilities, Medium, PacketMeta};
+use smoltcp::phy::{self, Checksum, ChecksumCapabilities, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 
-/// Bytes of the largest frame.
-const FRAME: usize = MTU + ETHERNET_HEADER;
-
-/// Bytes of the largest frame that is left to the device to divide: headers without options, and 44
-/// segments of the size that Ethernet's MTU gives, so that none of them is a short one.
-pub(super) const LARGE_FRAME: NonZeroUsize = NonZeroUsize::new(FRAME - SEGMENT + 44 * SEGMENT).expect("not zero");
-
-/// Bytes in a segment of TCP over IPv4 that fills Ethernet's MTU.
-pub(super) const SEGMENT: usize = MTU - 20 - 20;
-
-const _: () = assert!(LARGE_FRAME.get() + crate::HEADROOM <= crate::slots::LARGEST_PACKET);
-
 /// Returns the device's capabilities for smoltcp.
-pub(super) fn capabilities(large: bool) -> DeviceCapabilities {
+pub(super) fn capabilities() -> DeviceCapabilities {
     let mut capabilities = DeviceCapabilities::default();
     capabilities.medium = Medium::Ethernet;
     capabilities.max_transmission_unit = MTU + ETHERNET_HEADER;
-    // Those of TCP and UDP are made and checked outside of smoltcp: by the device where it does
-    // that, else 8 bytes at a step.
+    // UDP's are made and checked outside of smoltcp: by the device where it does that, else 8 bytes
+    // at a step.
     let mut checksum = ChecksumCapabilities::default();
     checksum.tcp = Checksum::None;
     checksum.udp = Checksum::None;
     capabilities.checksum = checksum;
-    if large {
-        // smoltcp drops large packets of IPv6 at the interface, so those stay as small as the link
-        // wants them.
-        capabilities.segmentation.tcpv4 = Some(LARGE_FRAME);
-    }
     capabilities
 }
 
@@ -64,14 +46,12 @@ pub(super) struct Received<'a>(Packet<'a>);
 pub(super) struct Outgoing<'a> {
     transmitter: &'a mut Transmitter,
     link: Option<Link>,
-    /// Bytes in each segment, where the device is to divide it.
-    segment: Option<NonZeroU16>,
 }
 
 impl<'a> Outgoing<'a> {
     #[inline(always)]
     fn new(transmitter: &'a mut Transmitter, link: Option<Link>) -> Self {
-        Self { transmitter, link, segment: None }
+        Self { transmitter, link }
     }
 }
 
@@ -93,21 +73,13 @@ impl phy::TxToken for Outgoing<'_> {
             }
             result
         };
-        let sent = match self.segment {
-            None => self.transmitter.send_with_checksum(length, &mut take),
-            Some(segment) => self.transmitter.send_segments(length, segment.get(), &mut take),
-        };
+        let sent = self.transmitter.send_with_checksum(length, &mut take);
         match (sent.flatten(), write) {
             (Some(result), _) => result,
             (None, Some(write)) => discard(length, write),
             // `send` has called `write`, or not; never neither.
             (None, None) => unreachable!("a frame is either sent or discarded"),
         }
-    }
-
-    #[inline]
-    fn set_meta(&mut self, meta: PacketMeta) {
-        self.segment = meta.segmentation_offload_size;
     }
 }
 
@@ -135,14 +107,11 @@ impl phy::Device for Port<'_> {
 
     #[inline]
     fn transmit(&mut self, _: Instant) -> Option<Outgoing<'_>> {
-        // Where smoltcp is to make large packets, there is a large buffer: see `Paths::of`.
         if self.transmitter.is_ready() { Some(Outgoing::new(self.transmitter, self.link)) } else { None }
     }
 
     #[inline]
     fn capabilities(&self) -> DeviceCapabilities {
-        // smoltcp asks for them at each call, and keeps what it was told when the interface was
-        // made.
-        capabilities(false)
+        capabilities()
     }
 }

@@ -187,21 +187,13 @@ fn contested_place(hash: u64) -> usize {
 mod tests {
     use super::*;
     use crate::stack::classify::Key;
-    use crate::stack::cookie::Offer;
+    use culm_tcp::{Header, Sequence};
     use smoltcp::wire::{IpAddress, IpEndpoint};
 
     fn syn(number: u32) -> UnmatchedSegment {
         let endpoint = IpEndpoint::new(IpAddress::v4(10, 0, 0, 1), 80);
-        UnmatchedSegment {
-            link: [0; 6],
-            key: Key::default(),
-            remote: endpoint,
-            local: endpoint,
-            sequence: number,
-            acknowledged: 0,
-            wants_answer: false,
-            offer: Offer::default(),
-        }
+        let header = Header { sequence: Sequence(number), ..Header::default() };
+        UnmatchedSegment { link: [0; 6], key: Key::default(), remote: endpoint, local: endpoint, header, length: 0 }
     }
 
     fn at(milliseconds: u64) -> Instant {
@@ -233,7 +225,7 @@ mod tests {
         assert_eq!((queue.waiting.len(), queue.unanswered), (CAPACITY, 1));
         queue.offer(syn(1000), hash(1000), at(500));
         assert_eq!((queue.waiting.len(), queue.unanswered), (CAPACITY, 2));
-        assert!(queue.waiting.iter().any(|waiting| waiting.syn.sequence == 1000));
+        assert!(queue.waiting.iter().any(|waiting| waiting.syn.header.sequence.0 == 1000));
     }
 
     #[test]
@@ -255,9 +247,14 @@ mod tests {
             queue.waiting.retain(|_| now > 0);
             queue.tags.fill(0);
         }
-        assert!(queue.waiting.iter().all(|waiting| waiting.candidate.again && waiting.syn.sequence < CAPACITY as u32));
+        assert!(
+            queue
+                .waiting
+                .iter()
+                .all(|waiting| waiting.candidate.again && waiting.syn.header.sequence.0 < CAPACITY as u32)
+        );
         assert!(queue.consider(hash(0), at(2000)).is_none(), "not worth reading");
-        assert_eq!(queue.pop(at(1000)).map(|syn| syn.sequence), Some(0));
+        assert_eq!(queue.pop(at(1000)).map(|syn| syn.header.sequence.0), Some(0));
         assert!(queue.consider(hash(0), at(2000)).is_some(), "there is a place");
     }
 
@@ -268,7 +265,7 @@ mod tests {
         queue.offer(syn(1), first, at(0));
         queue.offer(syn(2), second, at(0));
         assert_eq!(queue.waiting.len(), 2);
-        assert_eq!(queue.pop(at(1)).map(|syn| syn.sequence), Some(1));
+        assert_eq!(queue.pop(at(1)).map(|syn| syn.header.sequence.0), Some(1));
         assert!(queue.consider(second, at(1)).is_none(), "it waits still");
     }
 
@@ -280,8 +277,8 @@ mod tests {
             queue.offer(syn(2), 78, at(1));
         }
         assert_eq!((queue.waiting.len(), queue.unanswered), (2, 0));
-        assert_eq!(queue.pop(at(2)).map(|syn| syn.sequence), Some(1));
-        assert_eq!(queue.pop(at(2)).map(|syn| syn.sequence), Some(2));
+        assert_eq!(queue.pop(at(2)).map(|syn| syn.header.sequence.0), Some(1));
+        assert_eq!(queue.pop(at(2)).map(|syn| syn.header.sequence.0), Some(2));
         queue.offer(syn(2), 78, at(3));
         assert_eq!(queue.waiting.len(), 1, "a client that was answered may ask again");
     }
@@ -291,7 +288,7 @@ mod tests {
         let mut queue = SynQueue::new(64);
         queue.offer(syn(1), 1, at(0));
         queue.offer(syn(2), 2, at(500));
-        assert_eq!(queue.pop(at(1000)).map(|syn| syn.sequence), Some(2));
+        assert_eq!(queue.pop(at(1000)).map(|syn| syn.header.sequence.0), Some(2));
         assert!(queue.pop(at(1000)).is_none() && queue.is_empty());
         assert_eq!(queue.unanswered, 1);
     }

@@ -1,21 +1,34 @@
 //! The table of connections: finding one by the addresses and ports of a segment, and by merit
 //! where one must go.
 //!
-//! Every place ("slot") has a socket with its buffers for as long as the component runs. Slots are
+//! Every place ("slot") has a connection's memory for as long as the component runs. Slots are
 //! in lists by what would be lost with them, each oldest first; moving a slot from list to list and
 //! finding the first of one costs the same whatever their number.
 
 use super::classify::Key;
 use super::connections::Stream;
-use super::handshake::Link;
+use super::frame::{LONGEST_TRAIN, Link, Route};
 use super::key_hash::KeyHash;
 use super::settings::Settings;
+use super::tcp::buffers::{Inbox, Outbox, PIECES};
+use super::tcp::opening;
+use crate::client::Transmitter;
 use alloc::boxed::Box;
 use alloc::vec;
-use alloc::vec::Vec;
 use culm::time::Instant;
-use smoltcp::iface::{SocketHandle, SocketSet};
-use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer};
+use culm_tcp::{Connection, Header, Island, Piece, Placement, Sent, Storage};
+use smoltcp::wire::{IpAddress, IpEndpoint};
+
+/// Groups of segments that were sent at one time and are not acknowledged, of one connection. Where
+/// there are more, neighbours count as one.
+const RECORDS: usize = 48;
+
+/// Ranges of bytes that have come before others in front of them, of one connection.
+const ISLANDS: usize = 16;
+
+/// As many bytes go in one segment whatever the peer's size of segments: what is longer is left to
+/// the device to divide, where it can.
+const SHORT: u32 = 536;
 
 /// No slot.
 pub(super) const NONE: u16 = u16::MAX;
@@ -48,12 +61,15 @@ struct List {
     count: u16,
 }
 
+#[derive(Debug)]
 pub(super) struct Slot {
-    pub(super) sockets: SocketSet<'static>,
-    handle: SocketHandle,
+    pub(super) connection: Connection<'static>,
+    pub(super) inbox: Inbox,
+    pub(super) outbox: Outbox,
+    /// How its segments get to the peer.
+    pub(super) route: Route,
+    pub(super) remote: IpEndpoint,
     pub(super) key: Key,
-    /// The station that the peer's frames come from.
-    pub(super) link: Link,
     pub(super) port: u16,
     phase: Phase,
     next: u16,
@@ -65,13 +81,11 @@ pub(super) struct Slot {
     /// When it got on for the last time: came to rest, or had something acknowledged.
     pub(super) since: Instant,
     /// Bytes sent and not acknowledged at that time.
-    pub(super) unacknowledged: usize,
+    pub(super) unacknowledged: u32,
     /// Nothing was sent to the peer yet.
     pub(super) fresh: bool,
     /// The application has nothing under way on it, since it was told of the last news.
     pub(super) rests: bool,
-    /// The application has written something to it, or closed it.
-    pub(super) writes: bool,
     /// It may have something to send or a new state.
     pub(super) dirty: bool,
     /// The application is to be told of news.
@@ -81,19 +95,21 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    fn new(settings: &Settings) -> Self {
-        let buffer = |bytes: usize| SocketBuffer::new(vec![0; bytes]);
-        let mut socket = Socket::new(buffer(settings.receive_buffer), buffer(settings.send_buffer));
-        socket.set_congestion_control(CongestionControl::Reno);
-        // A small piece is a whole response; waiting for more would only delay it.
-        socket.set_nagle_enabled(false);
-        let mut sockets = SocketSet::new(Vec::with_capacity(1));
-        let handle = sockets.add(socket);
-        Self {
-            sockets,
-            handle,
+    /// A slot without a connection; `None` if [`RECORDS`] are too few for any.
+    fn new(settings: &Settings) -> Option<Self> {
+        let storage = Storage {
+            pieces: Box::leak(vec![Piece::default(); PIECES].into_boxed_slice()),
+            records: Box::leak(vec![Sent::default(); RECORDS].into_boxed_slice()),
+            islands: Box::leak(vec![Island::default(); ISLANDS].into_boxed_slice()),
+        };
+        let inbox = Inbox::new(settings.receive_buffer);
+        Some(Self {
+            connection: Connection::closed(opening::settings(0, 0, inbox.capacity()), storage)?,
+            inbox,
+            outbox: Outbox::new(settings.send_buffer),
+            route: Route::default(),
+            remote: IpEndpoint::new(IpAddress::v4(0, 0, 0, 0), 0),
             key: Key::default(),
-            link: Link::default(),
             port: 0,
             phase: Phase::Free,
             next: NONE,
@@ -104,22 +120,85 @@ impl Slot {
             unacknowledged: 0,
             fresh: false,
             rests: false,
-            writes: false,
             dirty: false,
             told: false,
             new: false,
+        })
+    }
+
+    /// Gives the connection a segment of its own.
+    #[inline]
+    pub(super) fn receive(&mut self, header: &Header, payload: &[u8], now: culm_tcp::Instant) {
+        let unread = self.connection.readable() as usize;
+        let outbox = &mut self.outbox;
+        let placement = self.connection.receive(header, payload.len() as u32, now, |token| outbox.release(token));
+        if let Some(Placement { skip, length, offset, .. }) = placement
+            && let Some(bytes) = payload.get(skip as usize..(skip + length) as usize)
+        {
+            self.inbox.keep(unread + offset as usize, bytes);
         }
     }
 
-    #[inline(always)]
-    pub(super) fn socket(&mut self) -> &mut Socket<'static> {
-        self.sockets.get_mut(self.handle)
+    /// Does the same for a segment from another station than before. Only one that brings the
+    /// connection on proves that the peer is to be reached through that station now: another one
+    /// does not know the sequence numbers.
+    #[cold]
+    pub(super) fn receive_from(&mut self, link: Link, header: &Header, payload: &[u8], now: culm_tcp::Instant) {
+        let progress =
+            |connection: &Connection<'_>| (connection.readable(), connection.unacknowledged(), connection.state());
+        let before = progress(&self.connection);
+        self.receive(header, payload, now);
+        if progress(&self.connection) != before && link[0] & 1 == 0 {
+            self.route.set_link(link);
+        }
+    }
+
+    /// Drops the first `count` bytes that have come, or all if there are fewer.
+    #[inline]
+    pub(super) fn consume(&mut self, count: usize) {
+        let count = count.min(self.connection.readable() as usize);
+        self.inbox.drop(count);
+        self.connection.read(count as u32);
+    }
+
+    /// Does for the connection what is due.
+    pub(super) fn pass_time(&mut self, now: culm_tcp::Instant) {
+        let outbox = &mut self.outbox;
+        self.connection.pass_time(now, |token| outbox.release(token));
+    }
+
+    /// Ends this side after all that was given is sent.
+    pub(super) fn close(&mut self) {
+        let outbox = &mut self.outbox;
+        self.connection.close(|token| outbox.release(token));
+    }
+
+    /// Ends the connection by a reset.
+    pub(super) fn abort(&mut self) {
+        let outbox = &mut self.outbox;
+        self.connection.abort(|token| outbox.release(token));
+    }
+
+    /// Sends a segment, or as many as the device divides at once. Returns whether there was one;
+    /// what there was needs the buffer that the transmitter is ready with.
+    #[inline]
+    pub(super) fn transmit(&mut self, transmitter: &mut Transmitter, now: culm_tcp::Instant) -> bool {
+        let is_long = self.connection.unacknowledged() > SHORT && self.route.is_divisible();
+        let train = if is_long && transmitter.has_large() { LONGEST_TRAIN } else { 0 };
+        self.connection.set_longest_train(train);
+        let Some(sent) = self.connection.transmit(now) else { return false };
+        let each = if sent.length > sent.segment { sent.segment as u16 } else { 0 };
+        let (connection, outbox) = (&mut self.connection, &self.outbox);
+        self.route.send(transmitter, &sent.header, sent.length as usize, each, |mut place| {
+            connection.parts(&sent, |part| place = outbox.copy(part, core::mem::take(&mut place)));
+        });
+        true
     }
 
     /// The connection, for the application.
     #[inline(always)]
     pub(super) fn stream(&mut self) -> Stream<'_> {
-        Stream { socket: self.sockets.get_mut(self.handle), rests: &mut self.rests, writes: &mut self.writes }
+        Stream { slot: self }
     }
 
     #[inline(always)]
@@ -164,7 +243,7 @@ impl Table {
     pub(super) fn new(settings: &Settings, secrets: [u64; 3]) -> Self {
         let count = settings.connections.min(usize::from(NONE) - 1);
         let mut table = Self {
-            slots: (0..count).map(|_| Slot::new(settings)).collect(),
+            slots: (0..count).filter_map(|_| Slot::new(settings)).collect(),
             lists: [List { first: NONE, last: NONE, count: 0 }; PHASES],
             buckets: vec![NONE; (2 * count).next_power_of_two().max(2)].into_boxed_slice(),
             hash: KeyHash::new(secrets),

@@ -5,15 +5,14 @@
 //! be where it says; only then a slot is taken ([`places`]). If there is none the segment is
 //! dropped: the peer sends it again, so nobody is turned away, but some have to wait.
 
+pub(super) mod buffers;
+pub(super) mod opening;
 mod places;
 
-use super::acceptor;
 use super::classify::Segment;
 use super::connections::{Event, Stream};
-use super::cookie::{Cookies, Offer};
+use super::cookie::Cookies;
 use super::handshake::UnmatchedSegment;
-use super::paths::Paths;
-use super::port::Port;
 use super::promises::Promises;
 use super::settings::Settings;
 use super::syn_queue::SynQueue;
@@ -22,17 +21,18 @@ use super::timer::Wheel;
 use super::{Clock, Secrets};
 use crate::Mac;
 use crate::client::Transmitter;
+use crate::wire::{self, ethernet};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use culm::time::{Duration, Instant, ticks};
-use smoltcp::iface::PollResult;
-use smoltcp::socket::tcp::State;
+use culm_tcp::{Ending, Header, State, reset_for};
+use smoltcp::wire::IpCidr;
 
 /// Ports that can be listened on.
 const LISTENERS: usize = 8;
 
 /// How finely timers are looked at: below the shortest that matters, the delay of acknowledgements
-/// (10 ms).
+/// (40 ms).
 const STEP: Duration = Duration::from_millis(4);
 
 /// Time after which a place is looked for again, while a client waits for one.
@@ -54,7 +54,9 @@ pub(super) struct Tcp {
     promises: Promises,
     cookies: Cookies,
     mac: Mac,
-    receive_buffer: usize,
+    /// Bytes that a connection keeps for the application to read.
+    capacity: usize,
+    stamp_offset: u32,
     listeners: [u16; LISTENERS],
     /// Slots that may have something to send or a new state.
     dirty: Vec<u16>,
@@ -69,10 +71,10 @@ pub(super) struct Tcp {
     pub(super) resets: u64,
 }
 
-/// The time, as smoltcp has it and as the system has it.
+/// The time, as connections have it and as the system has it.
 #[derive(Clone, Copy)]
 pub(super) struct Times {
-    pub(super) stack: smoltcp::time::Instant,
+    pub(super) tcp: culm_tcp::Instant,
     pub(super) now: Instant,
 }
 
@@ -86,7 +88,8 @@ impl Tcp {
             promises: Promises::new(),
             cookies: Cookies::new(secrets.cookies),
             mac,
-            receive_buffer: settings.receive_buffer,
+            capacity: settings.receive_buffer,
+            stamp_offset: secrets.stamps,
             listeners: [0; LISTENERS],
             dirty: Vec::with_capacity(count),
             events: VecDeque::with_capacity(count),
@@ -123,57 +126,65 @@ impl Tcp {
         self.syn_queue.unanswered + self.crowded
     }
 
-    /// Gives a segment to the connection that it belongs to.
+    /// Gives the TCP segment in `frame` to the connection that it belongs to. `addresses` are this
+    /// station's.
     #[inline]
-    pub(super) fn ingress(&mut self, paths: &mut Paths, port: &mut Port<'_>, segment: &Segment, times: Times) {
+    pub(super) fn ingress(
+        &mut self,
+        frame: &[u8],
+        segment: &Segment,
+        addresses: &[IpCidr],
+        transmitter: &mut Transmitter,
+        times: Times,
+    ) {
         if segment.opens() && self.listens(segment.local_port) && self.syn_queue.drops_unread(self.promises.is_flood())
         {
             return;
         }
         match self.table.find(&segment.key) {
             Some(index) if self.table[index].phase() != Phase::TimeWait && !segment.opens() => {
-                self.deliver(index, paths, port, times);
+                self.deliver(index, frame, segment, times);
             }
-            found => self.ingress_unmatched(found, paths, port, segment, times),
+            found => self.ingress_unmatched(found, frame, segment, addresses, transmitter, times),
         }
     }
 
     /// Gives the received segment to the connection in a slot.
     #[inline(always)]
-    fn deliver(&mut self, index: usize, paths: &mut Paths, port: &mut Port<'_>, times: Times) {
+    fn deliver(&mut self, index: usize, frame: &[u8], segment: &Segment, times: Times) {
+        let bytes = segment.of(frame);
+        let Ok((header, length)) = Header::parse(bytes) else { return };
+        let payload = bytes.get(length..).unwrap_or_default();
         let slot = &mut self.table[index];
-        if port.link != Some(slot.link) {
-            self.deliver_from_elsewhere(index, paths, port, times);
-        } else {
-            paths.plain.poll_ingress_single(times.stack, port, &mut slot.sockets);
+        match wire::array(frame, ethernet::SOURCE) {
+            Some(link) if *link != slot.route.link() => slot.receive_from(*link, &header, payload, times.tcp),
+            _ => slot.receive(&header, payload, times.tcp),
         }
+        self.after_ingress(index, times.now);
+    }
+
+    /// Draws the consequences of a segment that a connection was given.
+    #[inline(always)]
+    fn after_ingress(&mut self, index: usize, now: Instant) {
         let slot = &mut self.table[index];
-        let unacknowledged = slot.socket().send_queue();
+        let unacknowledged = slot.connection.unacknowledged();
         // Looked at here, since an application that fills its buffer again in the same turn hides
         // what was taken.
         if unacknowledged < slot.unacknowledged {
-            (slot.since, slot.unacknowledged, slot.fresh) = (times.now, unacknowledged, false);
+            (slot.since, slot.unacknowledged, slot.fresh) = (now, unacknowledged, false);
         }
         self.mark_dirty(index);
-        self.apply_socket_state(index);
-    }
-
-    /// The same for a frame from another station than before. Only one that brings the connection
-    /// on proves that the peer is to be reached through that station now: another one does not know
-    /// the sequence numbers.
-    #[cold]
-    fn deliver_from_elsewhere(&mut self, index: usize, paths: &mut Paths, port: &mut Port<'_>, times: Times) {
         let slot = &mut self.table[index];
-        let from = port.link.replace(slot.link);
-        let progress = |slot: &mut super::table::Slot| {
-            let socket = slot.socket();
-            (socket.recv_queue(), socket.send_queue(), socket.state())
-        };
-        let before = progress(slot);
-        paths.plain.poll_ingress_single(times.stack, port, &mut slot.sockets);
-        let after = progress(slot);
-        if let Some(from) = from.filter(|from| before != after && from[0] & 1 == 0) {
-            slot.link = from;
+        match slot.phase() {
+            Phase::Open | Phase::Idle | Phase::AwaitingFirstRequest => self.queue_event(index),
+            // Nobody reads it any more.
+            Phase::Closing => {
+                slot.consume(usize::MAX);
+                if slot.connection.state() == State::TimeWait {
+                    self.enter_time_wait(index);
+                }
+            }
+            Phase::Free | Phase::TimeWait => {}
         }
     }
 
@@ -183,20 +194,22 @@ impl Tcp {
     fn ingress_unmatched(
         &mut self,
         found: Option<usize>,
-        paths: &mut Paths,
-        port: &mut Port<'_>,
+        frame: &[u8],
         segment: &Segment,
+        addresses: &[IpCidr],
+        transmitter: &mut Transmitter,
         times: Times,
     ) {
         let is_over = found.is_none_or(|index| {
-            let slot = &mut self.table[index];
-            slot.phase() == Phase::TimeWait || slot.socket().state() == State::Closed
+            let slot = &self.table[index];
+            slot.phase() == Phase::TimeWait || slot.connection.state() == State::Closed
         });
         let is_ours = is_over && self.listens(segment.local_port);
+        let read = || UnmatchedSegment::read(frame, segment.key, self.mac, addresses);
         if is_ours && segment.opens() {
             let hash = self.table.hash(&segment.key);
             if let Some(candidate) = self.syn_queue.consider(hash, times.now)
-                && let Some(syn) = self.read(port, segment, paths)
+                && let Some((syn, _)) = read()
             {
                 self.syn_queue.push(syn, candidate);
             }
@@ -204,11 +217,11 @@ impl Tcp {
         }
         if is_ours
             && segment.acknowledges()
-            && let Some(last) = self.read(port, segment, paths)
+            && let Some((last, payload)) = read()
         {
-            let (theirs, ours) = (last.sequence.wrapping_sub(1), last.acknowledged.wrapping_sub(1));
-            if let Some(offer) = self.cookies.check(&segment.key, theirs, ours, times.now) {
-                return self.complete(found, &last, offer, paths, port, times);
+            let (theirs, ours) = (last.header.sequence - 1, last.header.acknowledgement - 1);
+            if let Some(offer) = self.cookies.check(&segment.key, theirs.0, ours.0, times.now) {
+                return self.complete(found, &last, payload, offer, transmitter, times);
             }
             let hash = self.table.hash(&segment.key);
             if found.is_none() && self.syn_queue.has_asked(hash, times.now) {
@@ -216,96 +229,27 @@ impl Tcp {
                 // no slot was free. Stay silent: a reset would end the peer's attempt. If its
                 // connection has begun, that is over, and the peer may not have heard of it; what
                 // only acknowledges, perhaps this side's end, needs no answer.
-                if !last.wants_answer || self.syn_queue.may_begin(hash, times.now) {
+                if !last.wants_answer() || self.syn_queue.may_begin(hash, times.now) {
                     return;
                 }
             }
         }
         match found {
-            Some(index) => self.deliver(index, paths, port, times),
-            None => paths.answer(port, times.stack),
-        }
-    }
-
-    fn read(&self, port: &Port<'_>, segment: &Segment, paths: &Paths) -> Option<UnmatchedSegment> {
-        UnmatchedSegment::read(port.packet.as_ref()?.frame(), segment.key, self.mac, paths.addresses())
-    }
-
-    /// Begins the connection whose handshake the received segment completes. `found` is the slot of
-    /// one that is over.
-    fn complete(
-        &mut self,
-        found: Option<usize>,
-        last: &UnmatchedSegment,
-        offer: Offer,
-        paths: &mut Paths,
-        port: &mut Port<'_>,
-        times: Times,
-    ) {
-        if let Some(index) = found {
-            self.free(index);
-        }
-        self.promises.come(times.now);
-        let Some(index) = self.place(paths, port.transmitter, times) else {
-            self.crowded += 1;
-            return;
-        };
-        self.table.occupy(index, last.key);
-        let slot = &mut self.table[index];
-        (slot.link, slot.port) = (last.link, last.local.port);
-        (slot.new, slot.fresh, slot.rests) = (true, true, false);
-        (slot.since, slot.unacknowledged) = (times.now, 0);
-        // It was closed by `free`, so it can listen.
-        let _ = slot.socket().listen(last.local.port);
-        acceptor::replay(&mut slot.sockets, last, last.acknowledged.wrapping_sub(1), offer, self.mac, times.stack);
-        paths.plain.poll_ingress_single(times.stack, port, &mut slot.sockets);
-        if matches!(slot.socket().state(), State::Established | State::CloseWait) {
-            self.opened += 1;
-            self.syn_queue.begin(self.table.hash(&last.key), times.now);
-            self.mark_dirty(index);
-            self.queue_event(index);
-        } else {
-            self.free(index);
-        }
-    }
-
-    /// Answers SYNs that wait, up to `count` of them, as long as there are places and buffers.
-    #[inline]
-    pub(super) fn answer_syns(&mut self, transmitter: &mut Transmitter, count: usize, now: Instant) {
-        if !self.syn_queue.is_empty() {
-            self.answer_some_syns(transmitter, count, now);
-        }
-    }
-
-    #[cold]
-    fn answer_some_syns(&mut self, transmitter: &mut Transmitter, count: usize, now: Instant) {
-        for _ in 0..count {
-            if !transmitter.is_ready() || !self.has_opening(now) {
-                return;
-            }
-            let Some(syn) = self.syn_queue.pop(now) else { return };
-            let ours = self.cookies.make(&syn.key, syn.sequence, syn.offer, now);
-            if syn.answer(ours, self.receive_buffer, self.mac, transmitter) {
-                self.promises.tell(now);
+            Some(index) => self.deliver(index, frame, segment, times),
+            None => {
+                if let Some((stray, _)) = UnmatchedSegment::read(frame, segment.key, self.mac, addresses)
+                    && let Some(reset) = reset_for(&stray.header, stray.length)
+                {
+                    // Where there is no buffer, the sender asks again.
+                    stray.route(self.mac).send(transmitter, &reset, 0, 0, |_| {});
+                }
             }
         }
-    }
-
-    /// Returns whether SYNs wait that can be answered now. If only a buffer lacks, the client gets
-    /// a turn when there is one.
-    #[inline]
-    pub(super) fn has_answerable_syns(&mut self, transmitter: &mut Transmitter, now: Instant) -> bool {
-        !self.syn_queue.is_empty() && transmitter.is_ready() && self.has_opening(now)
     }
 
     /// Takes a connection out of its slot, without a word to the peer.
     fn free(&mut self, index: usize) {
         self.table.vacate(index);
-        let socket = self.table[index].socket();
-        // An aborted socket says goodbye by a reset; one that listens has nobody to say it to.
-        socket.abort();
-        let _ = socket.listen(1);
-        socket.abort();
         self.wheel.cancel(index);
     }
 
@@ -316,17 +260,6 @@ impl Tcp {
         if !slot.dirty {
             slot.dirty = true;
             self.dirty.push(index as u16);
-        }
-    }
-
-    /// Draws the consequences of a socket's state: an event, or the beginning of TIME-WAIT.
-    #[inline]
-    fn apply_socket_state(&mut self, index: usize) {
-        let slot = &mut self.table[index];
-        match slot.phase() {
-            Phase::Open | Phase::Idle | Phase::AwaitingFirstRequest => self.queue_event(index),
-            Phase::Closing if slot.socket().state() == State::TimeWait => self.enter_time_wait(index),
-            Phase::Closing | Phase::Free | Phase::TimeWait => {}
         }
     }
 
@@ -376,11 +309,9 @@ impl Tcp {
         let now = culm::time::now();
         let slot = &mut self.table[index];
         (slot.limit, slot.since) = (now + GOODBYE, now);
-        let socket = slot.socket();
-        // An aborted one still knows whom to send the reset to.
-        self.resets += u64::from(socket.state() == State::Closed && socket.remote_endpoint().is_some());
-        socket.close();
-        slot.writes = true;
+        self.resets += u64::from(slot.connection.ending() == Some(Ending::Aborted));
+        slot.close();
+        slot.consume(usize::MAX);
         self.mark_dirty(index);
         self.table.change(index, Phase::Closing);
         self.wheel.set(index, now + GOODBYE);
@@ -394,10 +325,9 @@ impl Tcp {
 
     /// Sends for all connections that have something to send, and serves their timers.
     #[inline(never)]
-    pub(super) fn egress(&mut self, paths: &mut Paths, transmitter: &mut Transmitter, times: Times, clock: &Clock) {
-        let now = times.now;
-        while let Some(index) = self.wheel.due(now) {
-            self.expire(index, now);
+    pub(super) fn egress(&mut self, transmitter: &mut Transmitter, times: Times, clock: &Clock) {
+        while let Some(index) = self.wheel.due(times.now) {
+            self.expire(index, times);
             self.mark_dirty(index);
         }
         // A connection that cannot send because no buffer is free stays in the list, and so do
@@ -405,32 +335,23 @@ impl Tcp {
         let mut done = 0;
         while let Some(index) = self.dirty.get(done).map(|index| usize::from(*index)) {
             let slot = &mut self.table[index];
-            let mut bursts = BURST;
-            // A connection to which something was written has something to send; for others it is
-            // cheaper to ask than to try.
-            let mut is_due = core::mem::take(&mut slot.writes);
-            let next = loop {
-                if is_due {
-                    let interface = paths.of(slot.socket().send_queue(), transmitter);
-                    let mut port = Port::new(transmitter, Some(slot.link));
-                    let result = interface.poll_egress(times.stack, &mut port, &mut slot.sockets);
-                    bursts -= 1;
-                    if result != PollResult::SocketStateChanged {
-                        bursts = 0;
-                    }
-                }
-                let next = paths.plain.poll_at(times.stack, &slot.sockets);
-                is_due = next.is_some_and(|at| at <= times.stack);
-                if !is_due || bursts == 0 {
-                    break next;
-                }
-            };
+            let mut left = BURST;
+            while left > 0 && transmitter.is_ready() && slot.transmit(transmitter, times.tcp) {
+                left -= 1;
+            }
             if !transmitter.is_ready() {
                 break;
             }
             done += 1;
+            if left == 0 {
+                // There is a place for it: each connection is in the list once, but for those that
+                // are done.
+                self.dirty.push(index as u16);
+                continue;
+            }
             slot.dirty = false;
-            self.after_egress(index, next.map(|at| clock.local_time(at)), now);
+            let deadline = slot.connection.deadline();
+            self.after_egress(index, deadline.map(|at| clock.local_time(at)), times.now);
         }
         self.dirty.drain(..done);
     }
@@ -446,7 +367,7 @@ impl Tcp {
     #[inline]
     fn after_egress(&mut self, index: usize, next: Option<Instant>, now: Instant) {
         let slot = &mut self.table[index];
-        match (slot.phase(), slot.socket().state()) {
+        match (slot.phase(), slot.connection.state()) {
             (Phase::Closing | Phase::TimeWait, State::Closed) => return self.free(index),
             (Phase::Closing, State::TimeWait) => self.enter_time_wait(index),
             (Phase::Open | Phase::Idle | Phase::AwaitingFirstRequest, _) => self.classify_open(index, now),
@@ -460,9 +381,7 @@ impl Tcp {
             _ => Instant::NEVER,
         };
         if let Some(next) = next {
-            // "Now" means that the connection waits for something else, such as a window to open:
-            // look again in the next step.
-            self.wheel.set(index, next.max(now));
+            self.wheel.set(index, next);
         }
         self.wheel.set(index, limit);
     }
@@ -472,7 +391,7 @@ impl Tcp {
     #[inline]
     fn classify_open(&mut self, index: usize, now: Instant) {
         let slot = &mut self.table[index];
-        let unacknowledged = slot.socket().send_queue();
+        let unacknowledged = slot.connection.unacknowledged();
         if unacknowledged != slot.unacknowledged {
             slot.unacknowledged = unacknowledged;
             slot.since = now;
@@ -489,13 +408,16 @@ impl Tcp {
         }
     }
 
-    /// A connection's time has come: where it is its last, it ends.
-    fn expire(&mut self, index: usize, now: Instant) {
+    /// A connection's time has come: it does what is due, and if it is its last, it ends.
+    fn expire(&mut self, index: usize, times: Times) {
         let slot = &mut self.table[index];
         match slot.phase() {
-            Phase::TimeWait if now >= slot.limit => self.free(index),
-            Phase::Closing if now >= slot.limit => slot.socket().abort(),
-            _ => {}
+            Phase::TimeWait if times.now >= slot.limit => return self.free(index),
+            Phase::Closing if times.now >= slot.limit => slot.abort(),
+            _ => slot.pass_time(times.tcp),
+        }
+        if slot.is_open() && slot.connection.state() == State::Closed {
+            self.queue_event(index);
         }
     }
 

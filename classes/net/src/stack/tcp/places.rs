@@ -15,8 +15,6 @@
 
 use super::{Tcp, Times};
 use crate::client::Transmitter;
-use crate::stack::paths::Paths;
-use crate::stack::port::Port;
 use crate::stack::table::Phase;
 use culm::time::{Duration, Instant};
 
@@ -90,24 +88,25 @@ impl Tcp {
     }
 
     /// Returns a free slot, if need be by ending the connection that loses least.
-    pub(super) fn place(&mut self, paths: &mut Paths, transmitter: &mut Transmitter, times: Times) -> Option<usize> {
+    pub(super) fn place(&mut self, transmitter: &mut Transmitter, times: Times) -> Option<usize> {
         let index = self.candidate(times.now)?;
         let slot = &mut self.table[index];
         match slot.phase() {
             Phase::Free => return Some(index),
             // An orderly end: the peer is told that nothing more will come.
-            Phase::Idle | Phase::AwaitingFirstRequest => slot.socket().close(),
+            Phase::Idle | Phase::AwaitingFirstRequest => slot.close(),
             Phase::Open => {
-                slot.socket().abort();
+                slot.abort();
                 self.resets += 1;
             }
             Phase::TimeWait | Phase::Closing => {}
         }
         if slot.is_open() {
             self.evicted += 1;
-            let mut port = Port::new(transmitter, Some(slot.link));
             // Where it cannot be sent, the peer hears of it when it sends something itself.
-            paths.plain.poll_egress(times.stack, &mut port, &mut slot.sockets);
+            if transmitter.is_ready() {
+                slot.transmit(transmitter, times.tcp);
+            }
         }
         self.free(index);
         Some(index)

@@ -1,0 +1,141 @@
+//! The frames of a connection: headers of Ethernet and IP that are the same in all of them but for
+//! lengths, and TCP's behind them.
+//!
+//! Frames go to the station that the peer's came from, so no neighbour has to be found first, and
+//! what others say about addresses on the link has no influence.
+
+use crate::checksum::Sum;
+use crate::client::Transmitter;
+use crate::wire::{HOP_LIMIT, ethernet, ipv4, ipv6, protocols, put, tcp, types};
+use crate::{ETHERNET_HEADER, HEADROOM, MTU, Mac};
+use culm_tcp::{Header, LONGEST_HEADER};
+use smoltcp::wire::IpAddress;
+
+/// A station's hardware address.
+pub(super) type Link = [u8; ethernet::ADDRESS];
+
+/// Bytes of the longest headers before TCP's.
+const LONGEST: usize = ETHERNET_HEADER + ipv6::HEADER;
+
+/// Bytes of the longest payload that the device is left to divide, whatever its header.
+pub(super) const LONGEST_TRAIN: u32 =
+    (crate::slots::LARGEST_PACKET - HEADROOM - ETHERNET_HEADER - ipv4::HEADER - LONGEST_HEADER) as u32;
+
+/// What the frames of a connection begin with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Route {
+    head: Head,
+    /// The sum of IPv4's header, without its length.
+    sum: Sum,
+    is_version_4: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Head([u8; LONGEST]);
+
+impl Default for Head {
+    fn default() -> Self {
+        Self([0; LONGEST])
+    }
+}
+
+impl Route {
+    /// From `local` on the station `mac` to `remote`, which is reached through the station `link`.
+    pub(super) fn new(mac: Mac, link: Link, local: IpAddress, remote: IpAddress) -> Self {
+        let mut head = [0; LONGEST];
+        let (ethernet, ip) = head.split_at_mut(ETHERNET_HEADER);
+        put(ethernet, ethernet::DESTINATION, link);
+        put(ethernet, ethernet::SOURCE, mac.bytes());
+        let mut sum = Sum::ZERO;
+        let is_version_4 = match (local, remote) {
+            (IpAddress::Ipv4(from), IpAddress::Ipv4(to)) => {
+                put(ethernet, ethernet::TYPE, types::IPV4.to_be_bytes());
+                ip[ipv4::VERSION] = ipv4::VERSION_AND_LENGTH;
+                put(ip, ipv4::FRAGMENT, ipv4::DO_NOT_FRAGMENT.to_be_bytes());
+                put(ip, ipv4::TIME_TO_LIVE, [HOP_LIMIT, protocols::TCP]);
+                put(ip, ipv4::SOURCE, from.octets());
+                put(ip, ipv4::DESTINATION, to.octets());
+                sum = sum.add_bytes(&ip[..ipv4::HEADER]);
+                true
+            }
+            (IpAddress::Ipv6(from), IpAddress::Ipv6(to)) => {
+                put(ethernet, ethernet::TYPE, types::IPV6.to_be_bytes());
+                put(ip, ipv6::VERSION, ipv6::VERSION_ALONE);
+                put(ip, ipv6::NEXT_HEADER, [protocols::TCP, HOP_LIMIT]);
+                put(ip, ipv6::SOURCE, from.octets());
+                put(ip, ipv6::DESTINATION, to.octets());
+                false
+            }
+            // Both were read from one header.
+            _ => false,
+        };
+        Self { head: Head(head), sum, is_version_4 }
+    }
+
+    /// Returns the station that frames go to.
+    #[inline(always)]
+    pub(super) fn link(&self) -> Link {
+        core::array::from_fn(|index| self.head.0[ethernet::DESTINATION + index])
+    }
+
+    /// Has frames go to another station.
+    pub(super) fn set_link(&mut self, link: Link) {
+        put(&mut self.head.0, ethernet::DESTINATION, link);
+    }
+
+    /// Returns whether the device may be left to divide what is longer than a segment: the class
+    /// knows segments of TCP over IPv4 only.
+    #[inline(always)]
+    pub(super) fn is_divisible(&self) -> bool {
+        self.is_version_4
+    }
+
+    /// Returns how many bytes of payload and options a segment has that fills Ethernet's MTU.
+    pub(super) fn segment(&self) -> u16 {
+        let header = if self.is_version_4 { ipv4::HEADER } else { ipv6::HEADER };
+        (MTU - header - tcp::HEADER) as u16
+    }
+
+    /// Sends a segment with `length` bytes of payload, which `fill` writes. If `each` is 0 it is
+    /// one; else the device divides it into segments with so many bytes of payload each. Returns
+    /// whether there was a buffer.
+    #[inline]
+    pub(super) fn send(
+        &self,
+        transmitter: &mut Transmitter,
+        header: &Header,
+        length: usize,
+        each: u16,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> bool {
+        let mut room = [0; LONGEST_HEADER];
+        let tcp = header.emit(&mut room);
+        let before = ETHERNET_HEADER + if self.is_version_4 { ipv4::HEADER } else { ipv6::HEADER };
+        let total = before + tcp + length;
+        let write = |frame: &mut [u8]| {
+            let Some((head, rest)) = frame.split_at_mut_checked(before) else { return };
+            let Some((segment, payload)) = rest.split_at_mut_checked(tcp) else { return };
+            head.copy_from_slice(&self.head.0[..before]);
+            self.complete(head, tcp + length);
+            segment.copy_from_slice(&room[..tcp]);
+            fill(payload);
+        };
+        match each {
+            0 => transmitter.send_with_checksum(total, write).is_some(),
+            each => transmitter.send_segments(total, each, write).is_some(),
+        }
+    }
+
+    /// Completes the headers for `length` bytes of TCP.
+    #[inline(always)]
+    fn complete(&self, head: &mut [u8], length: usize) {
+        let ip = &mut head[ETHERNET_HEADER..];
+        if self.is_version_4 {
+            let total = (ipv4::HEADER + length) as u16;
+            put(ip, ipv4::TOTAL_LENGTH, total.to_be_bytes());
+            put(ip, ipv4::CHECKSUM, (!self.sum.add_number(total).fold()).to_le_bytes());
+        } else {
+            put(ip, ipv6::PAYLOAD_LENGTH, (length as u16).to_be_bytes());
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! How a connection begins: SYNs are answered by cookies, and what brings a cookie back makes a
+//! connection.
+
+use super::{Tcp, Times};
+use crate::client::Transmitter;
+use crate::stack::cookie::Offer;
+use crate::stack::handshake::UnmatchedSegment;
+use culm::time::Instant;
+use culm_tcp::{Algorithm, Connection, Sequence, Settings, Span, State, answer_to};
+
+/// How many timeouts in a row end a connection: with a round trip of some milliseconds, after three
+/// and a half minutes.
+const ATTEMPTS: u8 = 10;
+
+/// What connections between these ports are made with, where so many bytes are kept for the
+/// application to read. The initial number, the size of segments and the offset of timestamps are
+/// still to be set.
+pub(in crate::stack) fn settings(source: u16, destination: u16, capacity: usize) -> Settings {
+    Settings {
+        source,
+        destination,
+        initial: Sequence(0),
+        segment: 0,
+        longest_train: 0,
+        capacity: u32::try_from(capacity).unwrap_or(u32::MAX),
+        algorithm: Algorithm::Cubic,
+        stamp_offset: 0,
+        // The application knows how long it waits for a peer.
+        keep_alive: None,
+        attempts: ATTEMPTS,
+        // The stack keeps that time, and ends it early where places are short.
+        time_wait: Span(u32::MAX),
+    }
+}
+
+impl Tcp {
+    fn settings_for(&self, segment: &UnmatchedSegment, initial: Sequence, largest: u16) -> Settings {
+        let settings = settings(segment.local.port, segment.remote.port, self.capacity);
+        Settings { initial, segment: largest, stamp_offset: self.stamp_offset, ..settings }
+    }
+
+    /// Begins the connection whose handshake the received segment completes. `found` is the slot of
+    /// one that is over.
+    pub(super) fn complete(
+        &mut self,
+        found: Option<usize>,
+        last: &UnmatchedSegment,
+        payload: &[u8],
+        offer: Offer,
+        transmitter: &mut Transmitter,
+        times: Times,
+    ) {
+        if let Some(index) = found {
+            self.free(index);
+        }
+        self.promises.come(times.now);
+        let Some(index) = self.place(transmitter, times) else {
+            self.crowded += 1;
+            return;
+        };
+        let route = last.route(self.mac);
+        let settings = self.settings_for(last, last.header.acknowledgement - 1, route.segment());
+        self.table.occupy(index, last.key);
+        let slot = &mut self.table[index];
+        let storage = slot.connection.take_storage();
+        if let Some(connection) = Connection::resume(settings, storage, &offer.options(), &last.header, times.tcp) {
+            slot.connection = connection;
+        }
+        slot.inbox.clear();
+        slot.outbox.clear();
+        (slot.route, slot.remote, slot.port) = (route, last.remote, last.local.port);
+        (slot.new, slot.fresh, slot.rests) = (true, true, false);
+        (slot.since, slot.unacknowledged) = (times.now, 0);
+        slot.receive(&last.header, payload, times.tcp);
+        if matches!(slot.connection.state(), State::Established | State::CloseWait) {
+            self.opened += 1;
+            self.syn_queue.begin(self.table.hash(&last.key), times.now);
+            self.mark_dirty(index);
+            self.queue_event(index);
+        } else {
+            self.free(index);
+        }
+    }
+
+    /// Answers SYNs that wait, up to `count` of them, as long as there are places and buffers.
+    #[inline]
+    pub(in crate::stack) fn answer_syns(&mut self, transmitter: &mut Transmitter, count: usize, times: Times) {
+        if !self.syn_queue.is_empty() {
+            self.answer_some_syns(transmitter, count, times);
+        }
+    }
+
+    #[cold]
+    fn answer_some_syns(&mut self, transmitter: &mut Transmitter, count: usize, times: Times) {
+        for _ in 0..count {
+            if !transmitter.is_ready() || !self.has_opening(times.now) {
+                return;
+            }
+            let Some(syn) = self.syn_queue.pop(times.now) else { return };
+            if self.answer(&syn, transmitter, times) {
+                self.promises.tell(times.now);
+            }
+        }
+    }
+
+    /// Answers a SYN. Returns whether that was sent: not if there is no buffer to send in.
+    fn answer(&self, syn: &UnmatchedSegment, transmitter: &mut Transmitter, times: Times) -> bool {
+        let offer = syn.offer();
+        let ours = self.cookies.make(&syn.key, syn.header.sequence.0, offer, times.now);
+        let route = syn.route(self.mac);
+        let settings = self.settings_for(syn, Sequence(ours), route.segment());
+        route.send(transmitter, &answer_to(&settings, &syn.header, times.tcp), 0, 0, |_| {})
+    }
+
+    /// Returns whether SYNs wait that can be answered now. If only a buffer lacks, the client gets
+    /// a turn when there is one.
+    #[inline]
+    pub(in crate::stack) fn has_answerable_syns(&mut self, transmitter: &mut Transmitter, now: Instant) -> bool {
+        !self.syn_queue.is_empty() && transmitter.is_ready() && self.has_opening(now)
+    }
+}
