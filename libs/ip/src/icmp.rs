@@ -13,6 +13,7 @@ pub use quote::Quoted;
 pub use receive::{Message, Report, Severity, message_of_ipv4, message_of_ipv6};
 pub use send::{
     LONGEST_IPV4, LONGEST_IPV6, Limiter, Problem, answer_ipv4, answer_ipv6, error_about_ipv4, error_about_ipv6,
+    fragments_missing,
 };
 
 pub use culm_packet::wire::protocols::{ICMP, ICMPV6};

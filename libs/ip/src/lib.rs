@@ -7,8 +7,9 @@
 //! wants to be called next (`deadline`), and gives what is due one by one (`poll`). Random numbers
 //! are given too, so that a test can repeat what it has seen.
 //!
+//! [`host`] puts them together to a host on one link, and [`dhcp`] has its address leased.
 //! [`neighbour`] finds the station that has an address, by ARP and neighbour discovery, and keeps
-//! other stations from having one's own. [`path`] remembers how large packets to a destination may
+//! other stations from having one's own; [`multicast`] tells switches what to pass on. [`path`] remembers how large packets to a destination may
 //! be, and [`reassembly`] puts fragments together. [`icmp`] answers echo requests, and
 //! sends and reads errors. [`routers`] has what routers of IPv6 advertise: addresses, and who
 //! passes packets on. [`udp`] reads and writes datagrams.
@@ -21,13 +22,17 @@
 #[cfg(test)]
 extern crate std;
 
+mod address;
 mod bytes;
+pub mod dhcp;
 pub mod extension;
+pub mod host;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
 mod key;
 mod link;
+pub mod multicast;
 pub mod neighbour;
 pub mod path;
 pub mod reassembly;
@@ -35,6 +40,7 @@ pub mod routers;
 mod time;
 pub mod udp;
 
+pub use address::{Address, Cidr, InvalidCidr, is_host};
 pub use key::Key;
 pub use link::{ALL_NODES, ALL_ROUTERS, LinkAddress, solicited_node};
 pub use time::Instant;

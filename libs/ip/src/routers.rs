@@ -182,6 +182,12 @@ impl Routers {
         }
     }
 
+    /// Takes note that the link is up again, where routers may be others: they are asked for at
+    /// once.
+    pub fn link_is_up(&mut self, now: Instant) {
+        (self.due, self.patience) = (now, PATIENCE.0);
+    }
+
     /// Takes note that `address` is no router any more, or does not say so (RFC 4861 §6.3.4,
     /// §7.2.5).
     pub fn no_router(&mut self, address: Ipv6Addr) {

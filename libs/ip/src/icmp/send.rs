@@ -2,7 +2,8 @@
 
 use super::{ICMP, ICMPV6, ipv4_kind, ipv6_kind};
 use crate::Instant;
-use crate::bytes::Writer;
+use crate::address::is_host;
+use crate::bytes::{Reader, Writer};
 use crate::extension::{Content, behind, content};
 use crate::ipv4::{self, Ipv4};
 use crate::ipv6::{self, Ipv6};
@@ -191,10 +192,26 @@ pub fn error_about_ipv6(
     finish(writer, ipv6::HEADER, &[kind, code], &[&rest.to_be_bytes(), quoted], pseudo)
 }
 
-/// Returns whether `address` can be that of one host that is not this one (RFC 1122 §3.2.1.3).
-fn is_host(address: Ipv4Addr) -> bool {
-    let [first, ..] = address.octets();
-    first != 0 && first != 127 && first < 224
+/// Writes the error that fragments have not come in time, to the sender of the packet of either
+/// version that begins with `head` and was for this host. `None` if nobody may be told, `head` has
+/// not as much as a header, or the error does not fit into `buffer`.
+pub fn fragments_missing(head: &[u8], buffer: &mut [u8]) -> Option<usize> {
+    let mut reader = Reader(head);
+    let [first] = reader.array().ok()?;
+    if first >> 4 == 4 {
+        reader.take(8).ok()?;
+        let [protocol, _, _] = reader.array().ok()?;
+        let (source, destination) = (reader.ipv4().ok()?, reader.ipv4().ok()?);
+        let payload = head.get(usize::from(first & 15) * 4..)?;
+        let packet = Ipv4 { protocol, payload, packet: head, ..ipv4_head(source, destination) };
+        return error_about_ipv4(&packet, Problem::Fragments, destination, false, buffer);
+    }
+    // The length in the header does not hold for what there is of the packet.
+    reader.take(5).ok()?;
+    let [next_header, hop_limit] = reader.array().ok()?;
+    let (source, destination) = (reader.ipv6().ok()?, reader.ipv6().ok()?);
+    let packet = Ipv6 { source, destination, next_header, hop_limit, payload: reader.0 };
+    error_about_ipv6(&packet, head, Problem::Fragments, destination, false, buffer)
 }
 
 fn ipv4_head<'a>(source: Ipv4Addr, destination: Ipv4Addr) -> Ipv4<'a> {
