@@ -125,6 +125,7 @@ impl Wire {
             buffer_size: BUFFER_SIZE,
             rx_buffer_size: BUFFER_SIZE,
             owns_rx: 1,
+            linked: 0,
             rx_large: 0,
             tx_large: 0,
             mac: MAC,

@@ -29,7 +29,7 @@ pub use form::{Connection, Field, FieldKind, Form, Kind, Role, Start, Structure,
 pub use gpio::{GpioClient, GpioProvider, GpioProviderClient};
 pub use guest::{Guest, GuestCpu};
 pub use net::{
-    NetBare, NetClient, NetCopier, NetDriver, NetProvider, NetProviderClient, NetRxClient, NetRxVirtualiser,
+    NetBare, NetClient, NetCopier, NetDriver, NetLink, NetProvider, NetProviderClient, NetRxClient, NetRxVirtualiser,
     NetTxClient, NetTxVirtualiser,
 };
 pub use observation::{
@@ -104,6 +104,7 @@ connections!(
     NetTxVirtualiser,
     NetCopier,
     NetProvider,
+    NetLink,
     NetClient,
     NetBare,
     BlockDriver,

@@ -237,6 +237,41 @@ pub struct NetProviderClient<F: Form = Start> {
     pub name: F::Text,
 }
 
+/// Net class, link: one end of what is between two that reach each other without a device and
+/// without anybody in between. The other end is its only client's, and each is to the other what a
+/// provider is to a client: it writes the other's receive buffers and reads the other's transmit
+/// buffers. Entries of all four rings are `culm_net::Descriptor`s. Absent where there is no client.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
+#[connection(kind = 23, name = "net-link", class = "net", role = Provider)]
+#[repr(C)]
+pub struct NetLink<F: Form = Start> {
+    /// The address of this end.
+    pub mac: [u8; 6],
+    /// Large buffers at the end of `rx_data`.
+    pub rx_large: u32,
+    /// Large buffers at the end of `tx_data`.
+    pub tx_large: u32,
+    /// Bytes of one buffer.
+    pub buffer_size: u32,
+    /// Frames from the client.
+    pub rx_filled: F::Ring,
+    /// Buffers of `rx_data` that are lent to the client, all of them at start.
+    pub rx_free: F::Ring,
+    /// Frames for the client.
+    pub tx_filled: F::Ring,
+    /// Buffers of `tx_data` that the client provides.
+    pub tx_free: F::Ring,
+    /// The client's transmit buffers; mapped read-only.
+    pub rx_data: F::Memory,
+    /// The client's receive buffers, which this end alone writes.
+    #[connection(exclusive)]
+    pub tx_data: F::Memory,
+    /// Channel to the client, for what it sends.
+    pub rx_channel: F::Channel,
+    /// Channel to the client, for what it receives.
+    pub tx_channel: F::Channel,
+}
+
 /// Net class, client.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, Structure)]
 #[connection(kind = 20, name = "net-client", class = "net", role = Client)]
@@ -250,6 +285,9 @@ pub struct NetClient<F: Form = Start> {
     /// at start and provides them. If not, buffers are lent to it by the receive virtualiser, and
     /// it returns them.
     pub owns_rx: F::Flag,
+    /// Whether the far end is a link's: it takes packets as they are, with partial checksums and
+    /// with many segments of TCP over either version of IP.
+    pub linked: F::Flag,
     /// Large buffers at the end of `rx_data`.
     pub rx_large: u32,
     /// Large buffers at the end of `tx_data`.

@@ -10,6 +10,9 @@
 //! A client of a device that is used bare ([`Client::bare`]) is the driver's only peer. Its entries
 //! are the driver's, with addresses as the device sees them, and all buffers are its own. It lets
 //! frames for other stations lie, as a receive virtualiser would.
+//!
+//! Over a link ([`Client::linked`], or a client whose provider that is) the far end is another
+//! client. It takes packets as they are: nobody completes their checksums or divides them.
 
 mod receiver;
 #[cfg(test)]
@@ -18,7 +21,7 @@ mod transmitter;
 
 use crate::{BufferEntry, Descriptor, DmaDescriptor, Mac};
 use culm::Progress;
-use culm::connection::{NetBare, NetClient};
+use culm::connection::{NetBare, NetClient, NetLink};
 
 pub use receiver::{Packet, Receiver};
 pub use transmitter::Transmitter;
@@ -43,6 +46,33 @@ impl Client {
     pub fn new(connection: NetClient) -> Self {
         let client = Self::begun(Receiver::new(&connection), Transmitter::new(&connection), Mac::new(connection.mac));
         Self { is_promiscuous: connection.promiscuous != 0, ..client }
+    }
+
+    /// Creates one end of a link whose other end is a client: to each the other is what a provider
+    /// is to a client, so that one looks like the other from inside.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::new`].
+    pub fn linked(connection: NetLink) -> Self {
+        Self::new(NetClient {
+            mac: connection.mac,
+            promiscuous: 0,
+            owns_rx: 1,
+            linked: 1,
+            rx_large: connection.rx_large,
+            tx_large: connection.tx_large,
+            buffer_size: connection.buffer_size,
+            rx_buffer_size: connection.buffer_size,
+            rx_filled: connection.rx_filled,
+            rx_free: connection.rx_free,
+            tx_filled: connection.tx_filled,
+            tx_free: connection.tx_free,
+            rx_data: connection.rx_data,
+            tx_data: connection.tx_data,
+            rx_channel: connection.rx_channel,
+            tx_channel: connection.tx_channel,
+        })
     }
 }
 

@@ -53,11 +53,23 @@ pub fn may_send(header: PacketHeader, head: &[u8], length: usize, only: Mac) -> 
             length <= LONGEST_FRAME
                 && transport(head, kind, network).is_some_and(|part| asks_its_checksum(header, &part, length))
         }
-        (flags::NEEDS_CHECKSUM, segmentation::TCP_4) => {
-            transport(head, kind, network).is_some_and(|part| asks_its_segments(header, head, &part, length))
-        }
+        (flags::NEEDS_CHECKSUM, segmentation::TCP_4) => transport(head, kind, network)
+            .is_some_and(|part| part.version_4 && asks_its_segments(header, head, &part, length)),
         _ => false,
     }
+}
+
+/// Returns whether a client that has the address `only` may send a frame of `length` bytes with
+/// this header over a link: what it may send to a device, and packets of many segments of TCP over
+/// IPv6.
+pub fn may_send_whole(header: PacketHeader, head: &[u8], length: usize, only: Mac) -> bool {
+    if header.segmentation != segmentation::TCP_6 {
+        return may_send(header, head, length, only);
+    }
+    let Some((kind, network)) = own_network(head, only) else { return false };
+    header.flags == flags::NEEDS_CHECKSUM
+        && transport(head, kind, network)
+            .is_some_and(|part| !part.version_4 && asks_its_segments(header, head, &part, length))
 }
 
 /// Returns whether `only` is the address from which a frame comes, and if it is ARP, the address
@@ -133,14 +145,13 @@ fn asks_its_checksum(header: PacketHeader, part: &Transport, length: usize) -> b
         && part.end <= length
 }
 
-/// Returns whether the frame is one packet of TCP over IPv4, whose segments have headers and
-/// payload of a size that the link takes.
+/// Returns whether the frame is one packet of TCP, whose segments have headers and payload of a
+/// size that the link takes.
 fn asks_its_segments(header: PacketHeader, head: &[u8], part: &Transport, length: usize) -> bool {
     let Some(words) = head.get(part.start + tcp::DATA_OFFSET).map(|byte| usize::from(byte >> 4)) else { return false };
     let headers = part.start + words * 4;
     let segment = headers - part.network + usize::from(header.segment_size);
-    part.version_4
-        && part.protocol == protocols::TCP
+    part.protocol == protocols::TCP
         && asks_its_checksum(header, part, length)
         && part.end == length
         && words >= 5

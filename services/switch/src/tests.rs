@@ -119,6 +119,7 @@ fn connections(client: usize, size: u32) -> (NetProviderClient, NetClient) {
         mac,
         promiscuous: 0,
         owns_rx: 1,
+        linked: 0,
         rx_large: 0,
         tx_large: 0,
         buffer_size: size,

@@ -22,6 +22,8 @@ pub struct Transmitter<E: BufferEntry = Descriptor> {
     slots: Slots,
     /// Flags of the device's offloads.
     device: u16,
+    /// Whether the far end takes packets as they are: it is a link's.
+    is_linked: bool,
     /// A buffer that was taken from the queue and not used yet.
     spare: Option<u32>,
     /// The same for a large buffer.
@@ -38,7 +40,9 @@ impl Transmitter {
     pub(super) fn new(connection: &NetClient) -> Self {
         let slots = Slots::with_large(connection.tx_data.size, connection.buffer_size, connection.tx_large, u32::MAX);
         let link = Link::new(connection.tx_filled, connection.tx_free, connection.tx_channel);
-        Self::with(link, connection.tx_data, slots)
+        let is_linked = connection.linked != 0;
+        let device = if is_linked { CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD } else { 0 };
+        Self { device, is_linked, ..Self::with(link, connection.tx_data, slots) }
     }
 }
 
@@ -59,6 +63,7 @@ impl<E: BufferEntry> Transmitter<E> {
             data: Exclusive::take(data),
             slots,
             device: 0,
+            is_linked: false,
             spare: None,
             spare_large: None,
             stash: Stash::new(slots),
@@ -173,6 +178,29 @@ impl<E: BufferEntry> Transmitter<E> {
         })
     }
 
+    /// Sends the packet of many segments of `length` bytes that `write` makes, with the header that
+    /// it returns, over a link. Returns `None` if this is no link, no large buffer is free, none
+    /// holds `length`, or `write` returns `None`: then nothing is sent.
+    #[inline]
+    pub fn send_whole(&mut self, length: usize, write: impl FnOnce(&mut [u8]) -> Option<PacketHeader>) -> Option<()> {
+        if !self.is_linked || length > LARGEST_PACKET - HEADROOM || !self.has_large() {
+            return None;
+        }
+        let offset = self.spare_large.take()?;
+        let sent = self.send_in(offset, length, |frame| Some((write(frame)?, ())));
+        if sent.is_none() {
+            self.spare_large = Some(offset);
+        }
+        sent
+    }
+
+    /// Returns whether the far end is a link's, which takes packets of many segments of TCP over
+    /// either version of IP by [`Self::send_whole`].
+    #[inline(always)]
+    pub fn is_linked(&self) -> bool {
+        self.is_linked
+    }
+
     /// Returns whether the device divides packets of TCP over IPv4, and there are buffers for them.
     #[inline(always)]
     pub fn offloads_segmentation(&self) -> bool {
@@ -279,7 +307,7 @@ impl<E: BufferEntry> Transmitter<E> {
     /// Records the device's offloads. Returns whether it has begun or ceased to divide packets.
     #[inline(always)]
     pub(crate) fn learn(&mut self, device: u16) -> bool {
-        device != self.device && self.relearn(device)
+        device != self.device && !self.is_linked && self.relearn(device)
     }
 
     #[cold]

@@ -220,3 +220,21 @@ fn segments_need_headers_and_payload() {
         assert!(!check(good, &frame), "byte {at} is {byte:#x}");
     }
 }
+
+#[test]
+fn segments_over_ipv6_are_for_a_link_alone() {
+    let whole = |header, frame: &[u8]| may_send_whole(header, &frame[..HEAD.min(frame.len())], frame.len(), OWN);
+    let mut frame = frame(false, TCP, 0, 40 * 1440);
+    let asked = ask(&mut frame);
+    let header = PacketHeader { segmentation: segmentation::TCP_6, header_length: 74, segment_size: 1440, ..asked };
+    assert!(whole(header, &frame) && !check(header, &frame));
+    assert!(!whole(PacketHeader { segmentation: segmentation::TCP_4, ..header }, &frame), "it is IPv6");
+    assert!(!whole(PacketHeader { flags: 0, ..header }, &frame), "nobody would make the checksums");
+    assert!(!whole(PacketHeader { segment_size: 1441, ..header }, &frame), "more than the link takes");
+    assert!(!whole(PacketHeader { checksum_start: 14, ..header }, &frame), "its addresses are there");
+    frame[6..12].copy_from_slice(&OTHER.bytes());
+    assert!(!whole(header, &frame), "another's address");
+    let (header, frame) = segments();
+    assert!(whole(header, &frame) && check(header, &frame), "what a device divides goes over a link too");
+    assert!(!whole(PacketHeader { segmentation: segmentation::TCP_6, ..header }, &frame), "it is IPv4");
+}

@@ -37,6 +37,7 @@ fn connections(mac: [u8; 6], large: u32, anti_spoof: bool) -> (NetProviderClient
         promiscuous: 0,
         mac,
         owns_rx: 1,
+        linked: 0,
         rx_large: large,
         tx_large: large,
         buffer_size: SIZE,

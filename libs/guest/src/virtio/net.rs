@@ -33,6 +33,8 @@ pub mod feature {
     pub const GUEST_TCP_6: u64 = 1 << 8;
     /// The device divides packets of many segments of TCP over IPv4.
     pub const TCP_4: u64 = 1 << 11;
+    /// The device takes packets of many segments of TCP over IPv6.
+    pub const TCP_6: u64 = 1 << 12;
     /// A received frame may lie in several buffers.
     pub const MERGED_BUFFERS: u64 = 1 << 15;
 }
@@ -141,9 +143,19 @@ pub enum Delivery {
 }
 
 impl Net {
-    /// Creates a card with this address.
+    /// Creates a card with this address, behind which somebody divides packets of many segments.
     pub fn new(mac: [u8; 6]) -> Self {
-        let mut transport = Transport::new(DEVICE, FEATURES, 2);
+        Self::with(mac, FEATURES)
+    }
+
+    /// Creates a card with this address whose packets of many segments go to somebody who takes
+    /// them as they are, over either version of IP.
+    pub fn linked(mac: [u8; 6]) -> Self {
+        Self::with(mac, FEATURES | feature::TCP_6)
+    }
+
+    fn with(mac: [u8; 6], features: u64) -> Self {
+        let mut transport = Transport::new(DEVICE, features, 2);
         transport.configure(0, &mac);
         Self {
             transport,
@@ -159,7 +171,7 @@ impl Net {
 
     /// Returns whether the guest may send packets of many segments.
     pub fn sends_segments(&self) -> bool {
-        self.transport.has(feature::TCP_4)
+        self.transport.has(feature::TCP_4) || self.transport.has(feature::TCP_6)
     }
 
     /// Returns whether the guest is busy: several frames went either way and it has not waited in

@@ -102,6 +102,7 @@ impl World {
             buffer_size: BUFFER_SIZE,
             rx_buffer_size: BUFFER_SIZE,
             owns_rx: 1,
+            linked: 0,
             rx_large: 0,
             tx_large: 0,
             mac: SERVER,

@@ -40,7 +40,8 @@ impl Backends {
     pub fn new(connections: &Connections) -> (Self, Devices) {
         // The device tree has them in this order.
         let cards = [connections.net, connections.net2, connections.net3];
-        let cards: Vec<_> = cards.into_iter().flatten().map(Card::new).collect();
+        let cards = cards.into_iter().flatten().map(Card::new).chain(connections.link.map(Card::linked));
+        let cards: Vec<_> = cards.collect();
         let disk = connections.disk.as_ref().map(Disk::new);
         if let Some(entropy) = &connections.entropy {
             culm_entropy::take_seed(entropy);

@@ -7,20 +7,25 @@
 //! client and has no copier. One for which the guest has no room is lost, as on any card. A packet
 //! of many segments is divided by the card behind the connection if that can, else here: what that
 //! card can do is known only once a frame has come from it, and the guest asks before.
+//!
+//! Over a link the other end is another guest's monitor, which writes its guest's memory from the
+//! buffers that this one has written. So a frame from guest to guest is copied twice, out of the
+//! one and into the other, since no monitor sees another's guest. It goes as it is: many segments
+//! in one packet, and its checksum left out.
 
 use super::rounds;
 use crate::counters;
 use crate::memory::GuestMemory;
-use culm::connection::NetClient;
+use culm::connection::{NetClient, NetLink};
 use culm::time::{self, Duration, Instant};
 use culm::{Channel, Channels, Progress};
 use culm_guest::virtio::net::{Delivery, Frame, HEADER, Net, feature};
 use culm_net::checksum;
 use culm_net::client::Client;
 use culm_net::header::flags::{CHECKSUM_VALID, NEEDS_CHECKSUM};
-use culm_net::header::segmentation;
+use culm_net::header::segmentation::{self, TCP_6};
 use culm_net::outgoing::segments::{LONGEST_HEADERS, Segments};
-use culm_net::outgoing::{HEAD, may_send};
+use culm_net::outgoing::{HEAD, may_send, may_send_whole};
 use culm_net::{HEADROOM, PacketHeader};
 
 const _: () = assert!(HEADER == HEADROOM);
@@ -37,9 +42,6 @@ const PUT_OFF: Duration = Duration::from_millis(1);
 /// left until the guest waits, or for [`PUT_OFF`] at the longest. A copier has no more buffers for
 /// large packets.
 const MANY_RECEIVED: u32 = 16;
-
-/// The value of `segmentation` for many segments of TCP over IPv6 (VIRTIO 1.2 §5.1.6).
-const TCP_6: u8 = 4;
 
 /// The connection behind the card.
 pub struct Card {
@@ -83,12 +85,23 @@ impl Card {
     /// Takes the connection up.
     pub fn new(connection: NetClient) -> Self {
         let channels = [connection.rx_channel, connection.tx_channel].map(Channel::new);
-        Self { client: Client::new(connection), channels, tell_at: None, look_at: None, division: None }
+        Self::over(Client::new(connection), channels)
+    }
+
+    /// Takes one end of a link up.
+    pub fn linked(connection: NetLink) -> Self {
+        let channels = [connection.rx_channel, connection.tx_channel].map(Channel::new);
+        Self::over(Client::linked(connection), channels)
+    }
+
+    fn over(client: Client, channels: [Channel; 2]) -> Self {
+        Self { client, channels, tell_at: None, look_at: None, division: None }
     }
 
     /// Returns the card that the guest sees.
     pub fn device(&self) -> Net {
-        Net::new(self.client.mac().bytes())
+        let mac = self.client.mac().bytes();
+        if self.client.transmitter.is_linked() { Net::linked(mac) } else { Net::new(mac) }
     }
 
     /// Returns whether the connection has notified, if these channels have.
@@ -232,8 +245,19 @@ impl Card {
         if !device.is_readable(memory) || device.read(memory, 0, head).is_none() {
             return Sending::Refused;
         }
+        let may_send = if transmitter.is_linked() { may_send_whole } else { may_send };
         if !take_lengths(&mut header, head) || !may_send(header, head, length, mac) {
             return Sending::Refused;
+        }
+        if transmitter.is_linked() {
+            let sent = transmitter.send_whole(length, |bytes| {
+                let (first, rest) = bytes.split_at_mut_checked(head.len())?;
+                // As below.
+                first.copy_from_slice(head);
+                device.read(memory, head.len() as u64, rest)?;
+                Some(header)
+            });
+            return sent.is_some().into();
         }
         if !transmitter.offloads_segmentation() {
             self.division = divide(&header, head, length, device, memory);
@@ -300,17 +324,23 @@ fn read_or_clear(device: &Net, memory: &GuestMemory, offset: usize, bytes: &mut 
 }
 
 /// Puts the length of all headers into the packet header of many segments: a guest may give that of
-/// more, as a hint (VIRTIO 1.2 §5.1.6.2). Returns false unless it is TCP over IPv4 behind an
-/// Ethernet header without tags, which is what the connection has divided.
+/// more, as a hint (VIRTIO 1.2 §5.1.6.2). Returns false unless it is TCP over the version of IP
+/// that the header names, behind an Ethernet header without tags.
 fn take_lengths(header: &mut PacketHeader, head: &[u8]) -> bool {
     const TYPE: usize = 12;
     const IPV4: [u8; 2] = [0x08, 0x00];
+    const IPV6: [u8; 2] = [0x86, 0xdd];
     /// Offset of the length of TCP's header, in words in the upper half (RFC 9293 §3.1).
     const DATA_OFFSET: usize = 12;
     let place = usize::from(header.checksum_start) + DATA_OFFSET;
     let Some(words) = head.get(place).map(|byte| u16::from(byte >> 4)) else { return false };
     header.header_length = header.checksum_start.saturating_add(4 * words);
-    header.segmentation == segmentation::TCP_4 && head.get(TYPE..TYPE + 2) == Some(&IPV4)
+    let version = match header.segmentation {
+        segmentation::TCP_4 => IPV4,
+        TCP_6 => IPV6,
+        _ => return false,
+    };
+    head.get(TYPE..TYPE + 2) == Some(&version)
 }
 
 /// Gives the guest a frame in the form that it takes.

@@ -63,7 +63,9 @@ fn supervisor(draft: &Draft<'_>, found: &mut Diagnostics) {
 fn providers(draft: &Draft<'_>, found: &mut Diagnostics) {
     for (index, provider) in draft.providers.iter().enumerate() {
         let (name, at) = (&provider.name, &provider.base.span);
-        if !draft.clients.iter().any(|client| client.provider == index) {
+        // What a component can do without is made for those that come, and for nobody if none does.
+        let is_optional = provider.connection(draft).optional;
+        if !is_optional && !draft.clients.iter().any(|client| client.provider == index) {
             let (message, help) = match provider.service {
                 Service::FarEnd if provider.device.is_none() => (
                     format!("nobody uses `{name}`, which provides the class `{}`", provider.class.name()),

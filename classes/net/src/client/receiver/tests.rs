@@ -27,6 +27,7 @@ impl World {
             promiscuous: 0,
             mac: [2, 0, 0, 0, 0, 1],
             owns_rx: owner.into(),
+            linked: 0,
             rx_large: 0,
             tx_large: 0,
             buffer_size: SIZE,

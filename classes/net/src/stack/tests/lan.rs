@@ -116,6 +116,7 @@ impl Lan {
             buffer_size: BUFFER_SIZE,
             rx_buffer_size: BUFFER_SIZE,
             owns_rx: 1,
+            linked: 0,
             rx_large: LARGE,
             tx_large: LARGE,
             mac: MAC,

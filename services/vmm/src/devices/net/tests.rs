@@ -50,6 +50,7 @@ impl World {
             promiscuous: 0,
             mac: MAC,
             owns_rx: 1,
+            linked: 0,
             rx_large: 0,
             tx_large: 0,
             buffer_size: 2048,
@@ -152,7 +153,11 @@ fn the_length_of_headers_is_taken_from_them() {
     assert!(take_lengths(&mut header, &head));
     assert_eq!(header, PacketHeader { header_length: 34 + 32, ..given });
     assert!(!take_lengths(&mut header, &head[..40]), "no header of TCP");
-    assert!(!take_lengths(&mut PacketHeader { segmentation: TCP_6, ..given }, &head));
+    let mut over_ipv6 = PacketHeader { segmentation: TCP_6, ..given };
+    assert!(!take_lengths(&mut over_ipv6, &head), "IPv4");
+    head[12..14].copy_from_slice(&[0x86, 0xdd]);
+    assert!(take_lengths(&mut over_ipv6, &head) && !take_lengths(&mut header, &head));
+    head[12..14].copy_from_slice(&[0x08, 0x00]);
     assert!(!take_lengths(&mut PacketHeader { checksum_start: u16::MAX, ..given }, &head));
     head[12..14].copy_from_slice(&[0x81, 0x00]);
     assert!(!take_lengths(&mut header, &head), "a tag");

@@ -4,6 +4,7 @@ use super::before::{BeforeClient, Way};
 use crate::class::interface::NewClient;
 use crate::description::system::{read_buffers, read_flag, read_queue};
 use crate::expand::draft::{Client, Draft, DraftDomain, DraftProvider, OfClass, Provider, Service};
+use culm_abi::connection::NetLink;
 use culm_abi::connection::net::{LARGE_BUFFER, PIECE_SIZE};
 use culm_manifest::Located;
 use culm_manifest::reader::{Entry, Problems, TableReader};
@@ -151,9 +152,37 @@ fn sizes(draft: &mut Draft<'_>, queue: Option<&Located<u32>>, buffers: Option<&L
     Sizes { queue: capacity, buffers: count }
 }
 
+/// Returns whether a provider is one end of a link.
+fn is_link(draft: &Draft<'_>, provider: DraftProvider) -> bool {
+    draft.providers[provider].connection(draft).kind.is::<NetLink>()
+}
+
+/// A link has two ends: this one's and one client's.
+fn check_link(draft: &mut Draft<'_>, provider: DraftProvider) {
+    let at: Vec<Range<usize>> =
+        draft.clients_of(provider).map(|client| ClientOptions::of(client).connected_at.clone()).collect();
+    let name = draft.providers[provider].name.clone();
+    let (base, connection) = (&draft.providers[provider].base.span, draft.providers[provider].connection(draft));
+    if at.is_empty() && !connection.optional {
+        let message = format!("nobody is at the other end of the link `{}` of `{name}`", connection.name);
+        let diagnostic = draft.at(base, message).help(format!("name it in a `[pd]`: `net = \"{name}\"`"));
+        draft.error(diagnostic);
+    }
+    if let [first, second, ..] = &at[..] {
+        let diagnostic = draft
+            .at(second, format!("a second client of `{name}`, which is one end of a link"))
+            .related(draft.source, first.clone(), "the other end")
+            .help("a link joins two; put a `[pd]` of the component `switch` between more, and name that");
+        draft.error(diagnostic);
+    }
+}
+
 /// A device has room for one packet of the greatest length, and no more clients than its
 /// virtualisers can tell apart.
 pub fn check_clients(draft: &mut Draft<'_>, provider: DraftProvider) {
+    if is_link(draft, provider) {
+        return check_link(draft, provider);
+    }
     let needed = LARGE_BUFFER.div_ceil(PIECE_SIZE) * 2;
     let clients: Vec<&Client> = draft.clients_of(provider).collect();
     let names: Vec<Range<usize>> =
@@ -243,9 +272,17 @@ pub fn read_client<'a>(
             .help("leave out `copier`");
         draft.error(diagnostic);
     }
+    let link = provider.is_some_and(|provider| is_link(draft, provider));
+    if let (true, true) = (link, anti_spoof) {
+        let own = draft.domains[domain].name.value.clone();
+        let diagnostic = draft
+            .at(&entry.span(), format!("nobody is between `{own}` and its link's other end, to check addresses"))
+            .help("leave out `anti_spoof`: a guest's monitor lets no frame pass that has another address");
+        draft.error(diagnostic);
+    }
     let large = match &large {
         // Who passes frames from client to client divides none.
-        None if serves_clients => 0,
+        None if serves_clients && !link => 0,
         large => check_large(draft, large.as_ref(), queue.as_ref().or(buffers.as_ref())),
     };
     let Sizes { queue, buffers } = sizes(draft, queue.as_ref(), buffers.as_ref(), large);

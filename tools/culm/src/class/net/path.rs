@@ -24,6 +24,8 @@ pub struct WiredClient<'d> {
     pub copier: Option<DomainId>,
     /// Its receive buffers are its own.
     owns_rx: bool,
+    /// The far end is a link's.
+    pub linked: bool,
     through: Vec<DomainId>,
     sent_through: Vec<DomainId>,
 }
@@ -55,6 +57,7 @@ impl<'d> WiredClient<'d> {
             label: format!("{} {}", wiring.name(domain), client.connection),
             copier: options.copier.map(|copier| wiring.id(copier)),
             owns_rx: options.copier.is_some() || is_far_end,
+            linked: false,
             through: ids(&options.through),
             sent_through: ids(&options.sent_through),
         }
@@ -188,6 +191,7 @@ impl<'d> WiredClient<'d> {
             buffer_size: BUFFER_SIZE,
             rx_buffer_size: receive.buffer_size,
             owns_rx: self.owns_rx,
+            linked: self.linked,
             rx_large: self.rx_large(),
             tx_large: self.options.large,
             mac: self.options.mac.value,

@@ -16,6 +16,7 @@ fn client(connection: &NetCopier) -> Client {
         promiscuous: 0,
         mac: [2, 0, 0, 0, 0, 1],
         owns_rx: 1,
+        linked: 0,
         rx_large: 0,
         tx_large: 0,
         buffer_size: SIZE,
