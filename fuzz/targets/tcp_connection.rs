@@ -71,6 +71,8 @@ fuzz_target!(|bytes: &[u8]| {
         segment: 1460,
         longest_train: 1 << (kind & 15),
         capacity: 1 << (input.byte() & 31),
+        first_capacity: 1 << (input.byte() & 15),
+        ecn: kind & 64 != 0,
         algorithm: if kind & 16 != 0 { Algorithm::Reno } else { Algorithm::Cubic },
         stamp_offset: 0,
         keep_alive: Some(KeepAlive { idle: Span::from_seconds(10), interval: Span::from_seconds(1), questions: 3 }),

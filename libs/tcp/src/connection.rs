@@ -1,10 +1,13 @@
 //! A connection (RFC 9293, §3.10): segments and time in, segments and deadlines out.
 
 mod acknowledge;
+mod buffer;
+mod ecn;
 mod path;
 mod receive;
 mod recovery;
 mod resume;
+mod succession;
 mod timers;
 mod transmit;
 
@@ -17,6 +20,8 @@ use crate::round_trip::RoundTrip;
 use crate::scoreboard::{FEWEST_RECORDS, Scoreboard, Sent};
 use crate::sequence::Sequence;
 use crate::time::{Instant, Span};
+use buffer::Buffer;
+use ecn::Ecn;
 use recovery::Recovery;
 use timers::{Acknowledgement, Due, Timer};
 
@@ -99,8 +104,15 @@ pub struct Settings {
     /// The longest payload in bytes that is handed out at once, to be divided into segments by the
     /// device.
     pub longest_train: u32,
-    /// Bytes that are kept for the application to read: 2³⁰ at most.
+    /// Bytes that are kept for the application to read at most: 2³⁰ at most.
     pub capacity: u32,
+    /// Bytes that are kept at first, and so the first window; 0 if they are `capacity` from the
+    /// start. Doubles after each round trip in which the application has read half of it.
+    pub first_capacity: u32,
+    /// Whether explicit congestion notification is offered and agreed to (RFC 3168). Whoever sets
+    /// it marks packets as [`Transmission::is_ect`] says, and gives those that come marked to
+    /// [`Connection::receive_marked`].
+    pub ecn: bool,
     /// How the congestion window moves.
     pub algorithm: Algorithm,
     /// What is added to the milliseconds of timestamps, so that they tell nobody the time (RFC
@@ -161,6 +173,7 @@ pub struct Connection<'s> {
     congestion: Congestion,
     round_trip: RoundTrip,
     recovery: Recovery,
+    ecn: Ecn,
     /// Whether the congestion window is what holds data back.
     is_limited: bool,
     sent_at: Instant,
@@ -170,6 +183,7 @@ pub struct Connection<'s> {
     incoming: Incoming<'s>,
     /// Bytes in order that the application has not read.
     unread: u32,
+    buffer: Buffer,
     /// The end of the window that the peer was told of.
     announced: Sequence,
     /// The number that was acknowledged last.
@@ -184,6 +198,8 @@ pub struct Connection<'s> {
     acknowledgement: Acknowledgement,
 
     timer: Option<(Instant, Timer)>,
+    /// When the retransmission timeout passes, whatever else the timer waits for before.
+    timeout_at: Instant,
     due: Option<Due>,
     /// Timeouts since the peer acknowledged something.
     timeouts: u8,
@@ -213,6 +229,7 @@ impl<'s> Connection<'s> {
         let mut connection = Self::new(settings, storage, now)?;
         (connection.has_sack, connection.has_stamps) = (true, true);
         connection.take_syn(syn, now);
+        connection.ecn.agree(settings.ecn && Ecn::is_offered(syn.flags));
         connection.state = State::SynReceived;
         Some(connection)
     }
@@ -243,11 +260,13 @@ impl<'s> Connection<'s> {
             congestion: Congestion::new(settings.algorithm, segment),
             round_trip: RoundTrip::new(),
             recovery: Recovery::default(),
+            ecn: Ecn::default(),
             is_limited: false,
             sent_at: now,
             is_syn_repeated: false,
             incoming: Incoming::new(Sequence(0), storage.islands),
             unread: 0,
+            buffer: Buffer::new(&settings),
             announced: Sequence(0),
             acknowledged: Sequence(0),
             fin: None,
@@ -256,6 +275,7 @@ impl<'s> Connection<'s> {
             recent_at: now,
             acknowledgement: Acknowledgement::None,
             timer: None,
+            timeout_at: now,
             due: Some(Due::Syn),
             timeouts: 0,
             heard_at: now,
@@ -329,6 +349,15 @@ impl<'s> Connection<'s> {
         self.round_trip.smoothed()
     }
 
+    /// Returns how many more bytes are worth giving to be sent now: with those that are not
+    /// acknowledged, twice the congestion window. More would only wait, and fewer would leave a
+    /// window that doubles unfilled. Whoever has to copy what it sends keeps to this and to a limit
+    /// of its own; pieces of memory that stays may be given as they come.
+    #[inline]
+    pub fn room(&self) -> u32 {
+        self.congestion.window().saturating_mul(2).saturating_sub(self.outgoing.length())
+    }
+
     /// Gives a piece to be sent. It is refused if there is no place, and after [`Self::close`].
     pub fn send(&mut self, piece: Piece) -> Result<(), Full> {
         if self.is_closing || self.state == State::Closed {
@@ -376,7 +405,9 @@ impl<'s> Connection<'s> {
     /// Notes that the application has read `bytes`, or has thrown them away: that much more may
     /// come. Tells the peer once it is worth a segment (RFC 9293, §3.8.6.2.2).
     pub fn read(&mut self, bytes: u32) {
-        self.unread -= bytes.min(self.unread);
+        let bytes = bytes.min(self.unread);
+        self.unread -= bytes;
+        self.buffer.note_read(bytes);
         let more = (self.incoming.next + self.free()).since(self.announced);
         if more >= self.worthwhile() as i32 && self.can_receive() {
             self.acknowledgement = Acknowledgement::Now;
@@ -436,13 +467,13 @@ impl<'s> Connection<'s> {
     /// Returns for how many bytes there is space.
     #[inline]
     fn free(&self) -> u32 {
-        self.settings.capacity.saturating_sub(self.unread)
+        self.buffer.size().saturating_sub(self.unread)
     }
 
     /// Returns by how many bytes a window must grow before the peer is told.
     #[inline]
     fn worthwhile(&self) -> u32 {
-        (self.settings.capacity / 2).min(2 * self.received_segment).max(1)
+        (self.buffer.size() / 2).min(2 * self.received_segment).max(1)
     }
 
     /// Returns the number behind all that is to be sent, a FIN included.

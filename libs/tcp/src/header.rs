@@ -26,6 +26,10 @@ impl Flags {
     pub const ACK: Self = Self(0x10);
     /// The urgent pointer has a meaning.
     pub const URG: Self = Self(0x20);
+    /// A mark of congestion has come; in a SYN an offer (RFC 3168, §6.1).
+    pub const ECE: Self = Self(0x40);
+    /// The sender has reduced its congestion window; in a SYN an offer (RFC 3168, §6.1).
+    pub const CWR: Self = Self(0x80);
 
     /// Returns whether all of `flags` are among these.
     #[inline]

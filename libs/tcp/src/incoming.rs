@@ -62,6 +62,11 @@ impl<'s> Incoming<'s> {
         self.count > 0
     }
 
+    /// Returns the end of the furthest that has arrived.
+    pub fn furthest(&self) -> Sequence {
+        self.known().last().map_or(self.next, |last| last.range.end)
+    }
+
     /// Returns how many blocks [`Self::blocks`] has, `most` at most.
     #[inline]
     pub fn news(&self, most: u32) -> u32 {

@@ -33,8 +33,8 @@
 //!
 //! # Limits
 //!
-//! There are no SYN cookies and no ECN yet, and windows have the size that a connection is made
-//! with. Segments get shorter where a path asks for it or swallows longer ones, and stay so. Urgent
+//! A segment with CWR is no train, connections that begin by [`Connection::resume`] use no ECN, and
+//! spurious timeouts are known by timestamps alone. Segments get shorter where a path asks for it or swallows longer ones, and stay so. Urgent
 //! data is data like any other (RFC 6093).
 
 #![no_std]

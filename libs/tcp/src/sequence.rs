@@ -1,5 +1,6 @@
 //! Sequence numbers, which wrap (RFC 9293, §3.4).
 
+use crate::time::Instant;
 use core::ops::{Add, AddAssign, Sub};
 
 /// The number of a byte of one direction of a connection, modulo 2³².
@@ -11,6 +12,14 @@ use core::ops::{Add, AddAssign, Sub};
 pub struct Sequence(pub u32);
 
 impl Sequence {
+    /// Returns an initial sequence number by RFC 6528, §3: a clock that ticks every 4 µs, plus
+    /// `hash`, which is a keyed one of both addresses and ports. The key must be random, secret,
+    /// and the same for as long as `now` counts from the same start; whoever has it, or sees a hash
+    /// that does not depend on all four, can guess the numbers of others.
+    pub const fn initial(now: Instant, hash: u32) -> Self {
+        Self(((now.0 / 4) as u32).wrapping_add(hash))
+    }
+
     /// Returns whether this number comes before `other`.
     #[inline]
     pub const fn is_before(self, other: Self) -> bool {
@@ -117,6 +126,13 @@ mod tests {
             prop_assert_eq!(start.since(end), -(distance as i32));
             prop_assert_eq!((start.max(end), start.min(end)), (end, start));
             prop_assert_eq!((Range { start, end }.length(), Range { start: end, end: start }.length()), (distance, 0));
+        }
+
+        /// RFC 6528, §3: a later connection of the same addresses and ports has a later number.
+        #[test]
+        fn initial_numbers_of_one_peer_rise(hash: u32, at in 0_u64..1 << 60, pause in 4_u64..1 << 32) {
+            let (one, next) = (Sequence::initial(Instant(at), hash), Sequence::initial(Instant(at + pause), hash));
+            prop_assert!(next.is_after(one));
         }
 
         #[test]

@@ -50,6 +50,8 @@ fn open(storage: Storage<'_>) -> Connection<'_> {
         segment: 1460,
         longest_train: 65_536,
         capacity: 65_536,
+        first_capacity: 0,
+        ecn: false,
         algorithm: Algorithm::Cubic,
         stamp_offset: 0,
         keep_alive: None,

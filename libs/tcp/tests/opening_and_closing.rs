@@ -280,3 +280,81 @@ fn the_window_of_a_simultaneous_opening_is_not_scaled() {
     script.expect(". 1+896 ack 1");
     script.nothing();
 }
+
+/// RFC 9293, §3.10.7.4: numbers in order would step over a FIN before what has arrived, and the end
+/// would never be seen.
+#[test]
+fn a_fin_before_what_has_arrived_is_not_believed() {
+    let mut script = Script::open(settings(), true);
+    script.inject(". 2001+1000 ack 1");
+    script.expect(". 1+0 ack 1 blocks 2001-3001");
+    script.inject("F. 2501+0 ack 1");
+    assert_eq!(script.inject(". 1+2000 ack 1").map(|placement| placement.ready), Some(3000));
+    script.inject("F. 3001+0 ack 1");
+    assert_eq!(script.state(), State::CloseWait);
+    script.expect(". 1+0 ack 3002");
+}
+
+/// The same data again, now with the FIN behind it.
+#[test]
+fn a_fin_with_data_that_has_arrived_counts() {
+    let mut script = Script::open(settings(), true);
+    script.inject(". 1001+1000 ack 1");
+    script.inject("F. 1001+1000 ack 1");
+    script.inject(". 1+1000 ack 1");
+    assert_eq!((script.state(), script.connection.readable()), (State::CloseWait, 2000));
+    script.expect(". 1+0 ack 2002");
+}
+
+/// RFC 9293, §3.6: what was closed one way goes on the other way, as long as it likes.
+#[test]
+fn a_side_that_has_closed_goes_on_reading() {
+    let mut script = Script::open(settings(), true);
+    script.close();
+    script.expect("FP. 1+0 ack 1");
+    script.inject(". 1+0 ack 2");
+    assert_eq!((script.state(), script.connection.deadline()), (State::FinWait2, None));
+    script.pass(1_000_000);
+    for start in (1..59_001).step_by(2000) {
+        script.inject(&format!(". {start}+1000 ack 2"));
+        script.inject(&format!("P. {}+1000 ack 2", start + 1000));
+        script.read(2000);
+        script.expect(&format!(". 2+0 ack {} win 60000", start + 2000));
+        script.nothing();
+    }
+    script.inject("F. 60001+0 ack 2");
+    assert_eq!(script.state(), State::TimeWait);
+}
+
+/// Ends a connection that this side has closed first, with 10 bytes each way.
+fn wait_after(mut script: Script, stamps: [&str; 2]) -> Script {
+    script.write(10);
+    script.close();
+    script.expect("FP. 1+10 ack 1");
+    script.inject(&format!("FP. 1+10 ack 12{}", stamps[0]));
+    script.expect(". 12+0 ack 12");
+    assert_eq!(script.state(), State::TimeWait);
+    script.inject(&format!(". 12+0 ack 12{}", stamps[1]));
+    script
+}
+
+/// RFC 9293, §3.6.1, and RFC 6191, §2.
+#[test]
+fn a_later_syn_opens_a_connection_in_place_of_one_that_waits() {
+    let script = wait_after(Script::open(settings(), true), [""; 2]);
+    assert!(script.succeeded_by("S 13+0").is_some_and(|first| first > 12 + 65_535));
+    assert!(script.succeeded_by("SEW 13+0").is_some());
+    assert!(script.succeeded_by("S 3+0 stamps 1:0").is_some());
+    for other in ["S 12+0", "S 3+0", "S. 13+0 ack 1", "SF 13+0", "SR 13+0", ". 13+0 ack 1"] {
+        assert_eq!(script.succeeded_by(other), None, "{other}");
+    }
+
+    let script = wait_after(Script::open_with_stamps(settings()), [" stamps 5001:1100", " stamps 5001:1100"]);
+    for syn in ["S 3+0 stamps 5002:0", "S 13+0 stamps 5001:0", "S 13+0"] {
+        assert!(script.succeeded_by(syn).is_some(), "{syn}");
+    }
+    for syn in ["S 13+0 stamps 5000:0", "S 3+0 stamps 5001:0", "S 12+0"] {
+        assert_eq!(script.succeeded_by(syn), None, "{syn}");
+    }
+    assert_eq!(Script::open(settings(), true).succeeded_by("S 13+0"), None, "it does not wait");
+}

@@ -494,3 +494,25 @@ fn an_acknowledgement_right_behind_the_window_counts() {
     assert_eq!(script.released, [0]);
     script.nothing();
 }
+
+/// RFC 8985, §7.2, and RFC 6298, §5.1: neither a probe nor the timeout waits for a pause.
+#[test]
+fn who_sends_a_little_all_the_time_is_told_of_losses() {
+    let mut script = Script::open(settings(), true);
+    for start in (1..=401).step_by(100) {
+        script.write(100);
+        script.expect(&format!("P. {start}+100 ack 1"));
+        script.pass(55);
+    }
+    script.write(100);
+    script.expect("P. 501+100 ack 1");
+    assert_eq!(script.wait(), 300 - 5 * 55);
+    script.expect("P. 501+100 ack 1");
+    script.write(100);
+    script.expect("P. 601+100 ack 1");
+    script.pass(200);
+    script.write(100);
+    script.expect("P. 701+100 ack 1");
+    assert_eq!(script.wait(), 100);
+    script.expect(". 1+100 ack 1");
+}

@@ -94,6 +94,7 @@ impl Connection<'_> {
         }
         self.take_syn(header, now);
         if has_ack {
+            self.ecn.take_answer(self.settings.ecn, header.flags);
             self.establish(header, now);
             self.acknowledgement = Acknowledgement::Now;
         } else {
@@ -119,6 +120,7 @@ impl Connection<'_> {
         self.recovery.begin(self.una);
         (self.timeouts, self.timer, self.due) = (0, None, None);
         self.window_from = (header.sequence, header.acknowledgement);
+        self.begin_buffer(now);
         self.state = if self.is_closing { State::FinWait1 } else { State::Established };
     }
 
@@ -206,6 +208,7 @@ impl Connection<'_> {
         }
         self.note_stamp(&header, now);
         if behind <= 0 {
+            self.take_ecn(&header);
             self.take_acknowledgement(&header, length, now, &mut release);
             self.note_fin_acknowledged(now, release);
         }
@@ -219,7 +222,7 @@ impl Connection<'_> {
     /// One that occupies no number may also stand right behind the window, where the rule's own
     /// words exclude it: a peer that has filled the window, while its first segment is lost, has no
     /// other number for its acknowledgements. Two sides in that state would never hear each other.
-    fn is_acceptable(&self, header: &Header, length: u32) -> bool {
+    pub(super) fn is_acceptable(&self, header: &Header, length: u32) -> bool {
         let occupied = length + u32::from(header.flags.has(Flags::SYN)) + u32::from(header.flags.has(Flags::FIN));
         let window = Range { start: self.incoming.next, end: self.announced }.length();
         if occupied == 0 {
@@ -273,6 +276,7 @@ impl Connection<'_> {
         let placement = self.incoming.accept(payload, self.free());
         let ready = placement.map_or(0, |placement| placement.ready);
         self.unread += ready;
+        self.grow_buffer(header, now);
         self.received_segment = self.received_segment.max(length.min(self.settings.segment.into()));
         // At once if it is out of order, fills a hole, is not taken whole, or is the second full
         // segment (RFC 5681, §4.2); soon if not.
@@ -296,8 +300,9 @@ impl Connection<'_> {
             return;
         }
         let fin = header.sequence + length;
-        // A FIN behind the window, or before what has arrived, is not believed.
-        if fin.is_before(self.incoming.next) || fin.is_after(self.incoming.next + self.free()) {
+        // A FIN behind the window, or before what has arrived, is not believed: with the latter, the
+        // numbers in order would step over it, and it would be waited for without end.
+        if fin.is_before(self.incoming.furthest()) || fin.is_after(self.incoming.next + self.free()) {
             return;
         }
         self.fin = Some(fin);

@@ -422,8 +422,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Returns when the tail is to be probed, if it is (RFC 8985, §7.2).
-    pub(super) fn probe_deadline(&self, now: Instant) -> Option<(Instant, Timer)> {
+    /// Returns the timer for a probe of the tail, if there is to be one (RFC 8985, §7.2).
+    pub(super) fn probe_timer(&self, now: Instant) -> Option<(Instant, Timer)> {
         let is_idle = self.recovery.is_open() && !self.recovery.has_probe() && self.board.arrived() == 0;
         if !self.has_sack || !is_idle {
             return None;
@@ -431,6 +431,6 @@ impl Connection<'_> {
         let trip = self.round_trip.smoothed()?;
         let delay = if self.board.on_the_way() <= self.segment { LONGEST_DELAY } else { Span(0) };
         let patience = trip.times(2) + delay;
-        Some((now + patience.min(self.round_trip.timeout()), Timer::Probe))
+        Some(((now + patience).min(self.timeout_at), Timer::Probe))
     }
 }

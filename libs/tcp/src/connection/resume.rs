@@ -4,6 +4,7 @@
 //! The peer's timestamp need not be kept: a peer that has agreed on timestamps sends one in each
 //! segment (RFC 7323, §3.2), this one included.
 
+use super::buffer::first_size;
 use super::{Connection, Ending, Settings, State, Storage, scale_of};
 use crate::header::{Flags, Header};
 use crate::options::{Options, Timestamps};
@@ -36,7 +37,7 @@ pub fn answer_to(settings: &Settings, syn: &Header, now: Instant) -> Header {
 
 /// Returns the window of a SYN, which is never scaled (RFC 7323, §2.2).
 fn first_window(settings: &Settings) -> u32 {
-    settings.capacity.min(u16::MAX.into())
+    first_size(settings).min(u16::MAX.into())
 }
 
 impl<'s> Connection<'s> {

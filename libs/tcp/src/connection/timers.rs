@@ -117,6 +117,7 @@ impl Connection<'_> {
             return;
         }
         let timeout = now + self.round_trip.timeout();
+        self.timeout_at = timeout;
         self.timer = if self.board.is_empty() {
             // Data that waits for a closed window has the timer set when it is looked at.
             None
@@ -125,16 +126,21 @@ impl Connection<'_> {
         } else if let Some(at) = self.reordering_deadline() {
             Some((at.min(timeout), Timer::Reordering))
         } else {
-            Some(self.probe_deadline(now).unwrap_or((timeout, Timer::Timeout)))
+            Some(self.probe_timer(now).unwrap_or((timeout, Timer::Timeout)))
         };
     }
 
-    /// Sets the timer after something was sent: one for a probe anew (RFC 8985, §7.2), any other if
-    /// none runs for what was sent before (RFC 6298, §5.1).
+    /// Sets the timer after something was sent: one for a probe anew, but not beyond the timeout of
+    /// what was sent before (RFC 8985, §7.2: else who sends a little all the time would learn of no
+    /// loss), any other if none runs (RFC 6298, §5.1).
     #[inline]
     pub(super) fn arm_sent(&mut self, now: Instant) {
-        if matches!(self.timer, None | Some((_, Timer::Probe))) {
-            self.arm(now);
+        match self.timer {
+            None => self.arm(now),
+            Some((_, Timer::Probe)) => {
+                self.timer = Some(self.probe_timer(now).unwrap_or((self.timeout_at, Timer::Timeout)));
+            }
+            _ => {}
         }
     }
 

@@ -19,14 +19,24 @@ pub struct Transmission {
     pub segment: u32,
     /// Bytes of payload in all.
     pub length: u32,
+    /// Whether its packets may be marked in place of being dropped (ECT(0), RFC 3168, §5): new data
+    /// of a connection whose ends have agreed on that.
+    pub is_ect: bool,
     pub(super) offset: u32,
+}
+
+impl Transmission {
+    /// A segment without payload.
+    fn bare(header: Header) -> Self {
+        Self { header, segment: 0, length: 0, is_ect: false, offset: 0 }
+    }
 }
 
 impl Connection<'_> {
     /// Returns the next segment to be sent at `now`, or the next train; `None` if there is none.
     pub fn transmit(&mut self, now: Instant) -> Option<Transmission> {
         if let Some(header) = self.reset.take() {
-            return Some(Transmission { header, segment: 0, length: 0, offset: 0 });
+            return Some(Transmission::bare(header));
         }
         match self.state {
             State::Closed => return None,
@@ -73,16 +83,17 @@ impl Connection<'_> {
             self.announced = self.announced.max(self.incoming.next + window);
             self.acknowledgement = Acknowledgement::None;
         }
+        let flags = if is_answer { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
         let header = Header {
             source: self.settings.source,
             destination: self.settings.destination,
             sequence: self.settings.initial,
             acknowledgement: if is_answer { self.incoming.next } else { Sequence(0) },
-            flags: if is_answer { Flags::SYN.with(Flags::ACK) } else { Flags::SYN },
+            flags: flags.with(self.ecn.syn_flags(self.settings.ecn, is_answer, self.timeouts)),
             window: window as u16,
             options,
         };
-        Transmission { header, segment: 0, length: 0, offset: 0 }
+        Transmission::bare(header)
     }
 
     #[inline]
@@ -102,7 +113,7 @@ impl Connection<'_> {
             destination: self.settings.destination,
             sequence,
             acknowledgement: self.incoming.next,
-            flags: flags.with(Flags::ACK),
+            flags: flags.with(Flags::ACK).with(self.ecn.echo()),
             window,
             options: Options { timestamps: self.stamps(now), sack, ..Options::default() },
         }
@@ -123,7 +134,7 @@ impl Connection<'_> {
 
     fn bare(&mut self, sequence: Sequence, now: Instant) -> Transmission {
         let header = self.header(sequence, Flags::ACK, now);
-        Transmission { header, segment: 0, length: 0, offset: 0 }
+        Transmission::bare(header)
     }
 
     /// Returns the segment or train of `range`, the number of the FIN possibly included.
@@ -141,7 +152,7 @@ impl Connection<'_> {
         self.sent_at = now;
         self.arm_sent(now);
         let offset = range.start.since(self.una).max(0) as u32;
-        Transmission { header: Header { flags, ..header }, segment, length, offset }
+        Transmission { header: Header { flags, ..header }, segment, length, is_ect: false, offset }
     }
 
     fn send_due(&mut self, due: Due, now: Instant) -> Option<Transmission> {
@@ -271,7 +282,9 @@ impl Connection<'_> {
             }
             return None;
         }
-        let most = self.settings.longest_train.max(segment);
+        // A device that divides a train may repeat CWR in each segment, where one is enough.
+        let flags = if self.ecn.is_reduced() { Flags::CWR } else { Flags::default() };
+        let most = if self.ecn.is_reduced() { segment } else { self.settings.longest_train.max(segment) };
         let whole = |bytes: u32| bytes - bytes % segment;
         let length = if allowed > most {
             whole(most)
@@ -280,8 +293,10 @@ impl Connection<'_> {
         } else {
             allowed
         };
-        let header = self.header(self.nxt, Flags::ACK, now);
-        Some(self.send_range(header, length, segment, now))
+        self.ecn.note_told();
+        let header = self.header(self.nxt, flags, now);
+        let sent = self.send_range(header, length, segment, now);
+        Some(Transmission { is_ect: self.ecn.is_used() && sent.length > 0, ..sent })
     }
 
     /// Returns how many bytes of payload the next segment has at most.

@@ -184,6 +184,8 @@ pub fn settings(number: u16) -> Settings {
         segment: 1460,
         longest_train: 64 << 10,
         capacity: 4 << 20,
+        first_capacity: 0,
+        ecn: false,
         algorithm: Algorithm::Cubic,
         stamp_offset: 77 * u32::from(number),
         keep_alive: None,

@@ -1,8 +1,8 @@
 //! A connection told what comes from its peer and asked what it sends, in lines as a trace has
 //! them: `S. 0+0 ack 1 win 65535 mss 1460 sack-ok scale 7 stamps 5:9 blocks 10-20,30-40`.
 //!
-//! Numbers count from each side's SYN, which is 0. Flags are `S`, `F`, `R`, `P`, `U` and `.` for
-//! ACK; `0+0` is the first number and how many bytes of payload follow.
+//! Numbers count from each side's SYN, which is 0. Flags are `S`, `F`, `R`, `P`, `U`, `E` for ECE, `W`
+//! for CWR and `.` for ACK; `0+0` is the first number and how many bytes of payload follow.
 
 #![allow(dead_code, reason = "each test uses a part of this")]
 
@@ -15,8 +15,16 @@ use culm_tcp::{
 const OURS: Sequence = Sequence(u32::MAX - 2000);
 const THEIRS: Sequence = Sequence(u32::MAX - 700);
 
-const LETTERS: [(char, Flags); 6] =
-    [('S', Flags::SYN), ('F', Flags::FIN), ('R', Flags::RST), ('P', Flags::PSH), ('U', Flags::URG), ('.', Flags::ACK)];
+const LETTERS: [(char, Flags); 8] = [
+    ('S', Flags::SYN),
+    ('F', Flags::FIN),
+    ('R', Flags::RST),
+    ('P', Flags::PSH),
+    ('U', Flags::URG),
+    ('E', Flags::ECE),
+    ('W', Flags::CWR),
+    ('.', Flags::ACK),
+];
 
 /// The connection of a test.
 pub struct Script {
@@ -35,6 +43,8 @@ pub fn settings() -> Settings {
         segment: 1000,
         longest_train: 1000,
         capacity: 60_000,
+        first_capacity: 0,
+        ecn: false,
         algorithm: Algorithm::Reno,
         stamp_offset: 0,
         keep_alive: None,
@@ -119,6 +129,23 @@ impl Script {
         self.connection.receive(&header, length, Instant(self.now), |token| released.push(token))
     }
 
+    /// Has a segment come that a router has marked (CE).
+    pub fn inject_marked(&mut self, line: &str) -> Option<Placement> {
+        let (header, length) = parse(line);
+        let released = &mut self.released;
+        self.connection.receive_marked(&header, length, Instant(self.now), |token| released.push(token))
+    }
+
+    /// Has the application read.
+    pub fn read(&mut self, bytes: u32) {
+        self.connection.read(bytes);
+    }
+
+    /// Returns whether a SYN opens a connection in place of this one, and the least first number.
+    pub fn succeeded_by(&self, line: &str) -> Option<u32> {
+        self.connection.succeeded_by(&parse(line).0).map(|first| first.since(OURS) as u32)
+    }
+
     /// Checks the next segment that is sent: all that `line` says of it.
     #[track_caller]
     pub fn expect(&mut self, line: &str) {
@@ -132,7 +159,7 @@ impl Script {
         let mut rest = wanted.get(2..).unwrap_or(&[]);
         let mut is_as_told = words[..2] == wanted[..2];
         while let [word, ..] = rest {
-            let count = if *word == "sack-ok" { 1 } else { 2 };
+            let count = if ["sack-ok", "ect"].contains(word) { 1 } else { 2 };
             is_as_told &= is_there(&rest[..count]);
             rest = &rest[count..];
         }
@@ -224,7 +251,7 @@ fn parse(line: &str) -> (Header, u32) {
 
 /// Writes a segment of this side's.
 fn render(sent: &Transmission) -> String {
-    render_header(&sent.header, sent.length)
+    render_header(&sent.header, sent.length) + if sent.is_ect { " ect" } else { "" }
 }
 
 fn render_header(header: &Header, length: u32) -> String {

@@ -23,6 +23,9 @@ pub(in crate::stack) fn settings(source: u16, destination: u16, capacity: usize)
         segment: 0,
         longest_train: 0,
         capacity: u32::try_from(capacity).unwrap_or(u32::MAX),
+        // All of it is there from the start.
+        first_capacity: 0,
+        ecn: false,
         algorithm: Algorithm::Cubic,
         stamp_offset: 0,
         // The application knows how long it waits for a peer.
