@@ -144,6 +144,9 @@ fn a_copier_that_starts_over_without_end_has_frames_read_once() {
     assert_eq!(world.round(usize::MAX), 3);
 }
 
+/// Bytes of a piece that fills its buffer.
+const WHOLE: u16 = PIECE_SIZE as u16;
+
 /// A receiver that takes packets in pieces, with buffers of `size` bytes of the device's, all of
 /// which hold bytes of their number.
 fn gathering(size: u32, buffers: u32) -> World {
@@ -190,9 +193,10 @@ fn pieces(world: &mut World, entries: &[(u32, u16, bool)]) -> Vec<Vec<(u8, usize
 fn a_packet_is_received_in_the_pieces_in_which_it_lies() {
     let mut world = gathering(PIECE_SIZE, 8);
     let packets =
-        pieces(&mut world, &[(3, 100, false), (1, 4096, true), (5, 4096, true), (0, 7, false), (2, 60, false)]);
-    let whole = 4096 - HEADROOM;
-    assert_eq!(packets, [std::vec![(3, 88)], std::vec![(1, whole), (5, 4096), (0, 7)], std::vec![(2, 48)]]);
+        pieces(&mut world, &[(3, 100, false), (1, WHOLE, true), (5, WHOLE, true), (0, 7, false), (2, 60, false)]);
+    let whole = usize::from(WHOLE);
+    let first = whole - HEADROOM;
+    assert_eq!(packets, [std::vec![(3, 88)], std::vec![(1, first), (5, whole), (0, 7)], std::vec![(2, 48)]]);
     let returned: Vec<u32> = world.peer.take().iter().map(|buffer| buffer.offset / PIECE_SIZE).collect();
     assert_eq!(returned, [3, 1, 5, 0, 2], "each goes back");
     assert_eq!(world.receiver.device() & SEGMENTATION_OFFLOAD, SEGMENTATION_OFFLOAD);
@@ -203,10 +207,10 @@ fn what_makes_no_packet_is_dropped_whole_and_its_buffers_go_back() {
     type Entries<'a> = &'a [(u32, u16, bool)];
     let cases: [(&str, Entries<'_>); 5] = [
         ("no room for a header", &[(1, 20, true), (2, 100, false)]),
-        ("an empty piece", &[(1, 4096, true), (2, 0, true), (3, 100, false)]),
-        ("a piece longer than its buffer", &[(1, 4096, true), (2, 4097, false)]),
-        ("no such buffer", &[(1, 4096, true), (8, 100, false)]),
-        ("no end", &[(1, 4096, true), (2, 4096, true)]),
+        ("an empty piece", &[(1, WHOLE, true), (2, 0, true), (3, 100, false)]),
+        ("a piece longer than its buffer", &[(1, WHOLE, true), (2, WHOLE + 1, false)]),
+        ("no such buffer", &[(1, WHOLE, true), (8, 100, false)]),
+        ("no end", &[(1, WHOLE, true), (2, WHOLE, true)]),
     ];
     for (what, entries) in cases {
         let mut world = gathering(PIECE_SIZE, 8);
@@ -226,6 +230,6 @@ fn a_packet_in_more_pieces_than_the_longest_fills_is_dropped() {
         |length: u16, count: u32| (0..count).map(|number| (number, length, number + 1 < count)).collect::<Vec<_>>();
     assert_eq!(pieces(&mut world, &of(3000, count - 1))[0].len(), MAX_PIECES);
     assert!(pieces(&mut world, &of(3000, count)).is_empty());
-    assert!(pieces(&mut world, &of(4096, count - 1)).is_empty(), "longer than a packet can be");
+    assert!(pieces(&mut world, &of(WHOLE, count - 1)).is_empty(), "longer than a packet can be");
     assert_eq!(world.peer.take().len() as u32, 3 * count - 2, "all of their buffers");
 }

@@ -10,7 +10,7 @@ pub fn device_keys() -> Vec<Key> {
             "buffers",
             "number",
             format!("7/8 of `queue`, else {DEFAULT_BUFFERS}"),
-            "net: payload buffers for frames received, of 4 KiB each, or of 2 KiB where a client has no copier or no large buffers",
+            "net: payload buffers for frames received, of 16 KiB each, or of 2 KiB where a client has no copier or no large buffers",
         ),
         key(
             "queue",
