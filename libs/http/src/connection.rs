@@ -28,9 +28,9 @@ pub struct Tally {
 }
 
 /// The state that all connections share.
-pub struct Shared<'a, R, F> {
+pub struct Shared<R, F> {
     /// The site that is served.
-    pub site: Site<'a>,
+    pub site: Site,
     /// The documents that are rendered on request.
     pub documents: Documents<R>,
     /// The files that are not in memory.
@@ -394,12 +394,11 @@ impl Connection {
         stream: &mut S,
         shared: &mut Shared<R, F>,
     ) -> Step {
-        let bytes = match body.source {
-            Source::Resource(id) => shared.site.resource(id).bytes(),
-            Source::Rendering(id) => shared.documents.bytes(id),
+        let taken = match body.source {
+            Source::Resource(id) => stream.send_static(&shared.site.resource(id).bytes()[body.at..body.end]),
+            Source::Rendering(id) => stream.send(&shared.documents.bytes(id)[body.at..body.end]),
             Source::Stored { is_asked } => return self.send_stored(body, is_asked, stream, shared),
         };
-        let taken = stream.send(&bytes[body.at..body.end]);
         shared.tally.bytes += taken as u64;
         body.at += taken;
         if body.at < body.end {

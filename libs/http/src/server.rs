@@ -21,25 +21,25 @@ struct Slot {
 }
 
 /// The connections of one server, and what they serve.
-pub struct Server<'a, R, F = ()> {
+pub struct Server<R, F = ()> {
     slots: Box<[Slot]>,
     open: usize,
     queue: Queue,
     timeouts: Timeouts,
-    shared: Shared<'a, R, F>,
+    shared: Shared<R, F>,
 }
 
-impl<'a, R: Renderer> Server<'a, R> {
+impl<R: Renderer> Server<R> {
     /// A server of up to `capacity` connections.
-    pub fn new(site: Site<'a>, renderer: R, capacity: usize, timeouts: Timeouts) -> Self {
+    pub fn new(site: Site, renderer: R, capacity: usize, timeouts: Timeouts) -> Self {
         Self::with_files(site, renderer, (), capacity, timeouts)
     }
 }
 
-impl<'a, R: Renderer, F: Files> Server<'a, R, F> {
+impl<R: Renderer, F: Files> Server<R, F> {
     /// A server of up to `capacity` connections, which looks for what the site has not among
     /// `files`.
-    pub fn with_files(site: Site<'a>, renderer: R, files: F, capacity: usize, timeouts: Timeouts) -> Self {
+    pub fn with_files(site: Site, renderer: R, files: F, capacity: usize, timeouts: Timeouts) -> Self {
         let offer = files.offer();
         let documents = Documents::new(renderer, timeouts.fresh);
         let (scratch, tally, date) = (Box::<Scratch>::default(), Tally::default(), Date::default());

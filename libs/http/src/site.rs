@@ -11,7 +11,6 @@ use crate::caching::{self, Caching};
 use crate::media;
 use crate::response::{self, Status};
 use crate::target::{self, Path};
-use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -27,14 +26,14 @@ pub struct ResourceId(u16);
 pub struct File<'a> {
     /// Its path relative to the root, `/` between folders.
     pub path: &'a str,
-    /// Its content.
-    pub content: &'a [u8],
+    /// Its content, which the transport refers to until it is acknowledged.
+    pub content: &'static [u8],
     /// Its content as gzip, for clients that take it so.
-    pub gzip: Option<&'a [u8]>,
+    pub gzip: Option<&'static [u8]>,
 }
 
-impl<'a> From<(&'a str, &'a [u8])> for File<'a> {
-    fn from((path, content): (&'a str, &'a [u8])) -> Self {
+impl<'a> From<(&'a str, &'static [u8])> for File<'a> {
+    fn from((path, content): (&'a str, &'static [u8])) -> Self {
         Self { path, content, gzip: None }
     }
 }
@@ -50,21 +49,21 @@ pub struct Document {
 
 /// A resource of the program's own, beside the site's files.
 #[derive(Clone, Copy, Debug)]
-pub struct Embedded<'a> {
+pub struct Embedded {
     /// Its path, with the leading `/`.
     pub path: &'static str,
     /// Its media type.
     pub media: &'static str,
     /// Its content.
-    pub content: &'a [u8],
+    pub content: &'static [u8],
 }
 
 /// A resource, which is sent for a path.
 #[derive(Debug)]
-pub struct Resource<'a> {
+pub struct Resource {
     path: String,
     kind: Kind,
-    content: Cow<'a, [u8]>,
+    content: &'static [u8],
     media: &'static str,
     tag: String,
     /// The fields that say what the bytes are: type and coding.
@@ -92,15 +91,15 @@ pub enum Kind {
     Document(u16),
 }
 
-impl Resource<'_> {
+impl Resource {
     /// Returns its kind.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
     /// The bytes; none for a document or a redirect.
-    pub fn bytes(&self) -> &[u8] {
-        &self.content
+    pub fn bytes(&self) -> &'static [u8] {
+        self.content
     }
 
     /// The media type.
@@ -142,8 +141,8 @@ impl Resource<'_> {
 
 /// Everything that a server serves.
 #[derive(Debug)]
-pub struct Site<'a> {
-    resources: Vec<Resource<'a>>,
+pub struct Site {
+    resources: Vec<Resource>,
     /// Positions in `resources` plus one, at the hash of the path or after it; 0 is empty.
     table: Box<[u16]>,
     not_found: ResourceId,
@@ -153,12 +152,12 @@ pub struct Site<'a> {
 /// resources.
 pub const MAX_FILES: usize = 12 * 1024;
 
-impl<'a> Site<'a> {
+impl Site {
     /// A site of files, and of what the program itself brings, which hides a file of the same path.
-    pub fn new(
+    pub fn new<'a>(
         files: impl Iterator<Item: Into<File<'a>>>,
         caching: &Caching,
-        embedded: &[Embedded<'a>],
+        embedded: &[Embedded],
         documents: &[Document],
     ) -> Self {
         let mut resources = Vec::new();
@@ -177,7 +176,7 @@ impl<'a> Site<'a> {
                 add_file(&mut resources, file, caching.of(file.path));
             }
         }
-        let missing = not_found.map_or(Cow::Borrowed(NOT_FOUND.as_bytes()), Cow::Borrowed);
+        let missing = not_found.unwrap_or(NOT_FOUND.as_bytes());
         resources.push(not_found_resource(missing));
         let not_found = ResourceId((resources.len() - 1) as u16);
         let table = build_table(&resources);
@@ -199,7 +198,7 @@ impl<'a> Site<'a> {
     }
 
     /// A resource.
-    pub fn resource(&self, id: ResourceId) -> &Resource<'a> {
+    pub fn resource(&self, id: ResourceId) -> &Resource {
         &self.resources[usize::from(id.0)]
     }
 
@@ -217,13 +216,13 @@ impl<'a> Site<'a> {
 const NOT_FOUND: &str = "<!doctype html><html lang=en><meta charset=utf-8><title>Not found</title><main><h1>Not found</h1>\
                          <p>There is nothing at this address. <a href=/>Start page</a></main>\n";
 
-fn document_resource<'a>(document: &Document, number: u16) -> Resource<'a> {
+fn document_resource(document: &Document, number: u16) -> Resource {
     // Each rendering is another one, so there is no entity tag and nothing to keep.
     let fields = String::from("Cache-Control: no-store\r\n");
     Resource {
         path: document.path.into(),
         kind: Kind::Document(number),
-        content: Cow::Borrowed(&[]),
+        content: &[],
         media: document.media,
         tag: String::new(),
         form: String::new(),
@@ -244,7 +243,7 @@ fn head(status: Status, fields: &str) -> Box<[u8]> {
 
 /// Adds a file, and what else finds it: its folder, where it is an index, with and without the
 /// slash.
-fn add_file<'a>(resources: &mut Vec<Resource<'a>>, file: File<'a>, caching: &str) {
+fn add_file(resources: &mut Vec<Resource>, file: File<'_>, caching: &str) {
     let path = file.path;
     add_forms(resources, format!("/{path}"), file, media::of(path), caching);
     let Some(folder) = path.strip_suffix("index.html") else { return };
@@ -258,7 +257,7 @@ fn add_file<'a>(resources: &mut Vec<Resource<'a>>, file: File<'a>, caching: &str
 }
 
 /// Adds a file as it is and, where it comes with that, as gzip.
-fn add_forms<'a>(resources: &mut Vec<Resource<'a>>, path: String, file: File<'a>, media: &'static str, caching: &str) {
+fn add_forms(resources: &mut Vec<Resource>, path: String, file: File<'_>, media: &'static str, caching: &str) {
     const VARY: &str = "Vary: Accept-Encoding\r\n";
     let mut plain = file_resource(path, file.content, media, caching);
     let Some(gzip) = file.gzip else { return resources.push(plain) };
@@ -273,12 +272,12 @@ fn add_forms<'a>(resources: &mut Vec<Resource<'a>>, path: String, file: File<'a>
     resources.extend([other, plain]);
 }
 
-fn file_resource<'a>(path: String, content: &'a [u8], media: &'static str, caching: &str) -> Resource<'a> {
+fn file_resource(path: String, content: &'static [u8], media: &'static str, caching: &str) -> Resource {
     let tag = entity_tag(content);
     let mut resource = Resource {
         path,
         kind: Kind::File,
-        content: Cow::Borrowed(content),
+        content,
         media,
         form: format!("Content-Type: {media}\r\n"),
         fields: format!("ETag: {tag}\r\nCache-Control: {caching}\r\n"),
@@ -291,7 +290,7 @@ fn file_resource<'a>(path: String, content: &'a [u8], media: &'static str, cachi
     resource
 }
 
-impl Resource<'_> {
+impl Resource {
     /// Renders a file's heads from its fields.
     fn render(&mut self) {
         let Self { form, fields, content, .. } = self;
@@ -303,12 +302,12 @@ impl Resource<'_> {
 
 /// The redirect from a folder's name without its slash. Its head ends in the path, for the query to
 /// follow.
-fn redirect_resource<'a>(name: &str) -> Resource<'a> {
+fn redirect_resource(name: &str) -> Resource {
     let fields = format!("Content-Length: 0\r\nLocation: /{}/", escaped(name));
     Resource {
         path: format!("/{name}"),
         kind: Kind::Redirect,
-        content: Cow::Borrowed(&[]),
+        content: &[],
         media: media::HTML,
         tag: String::new(),
         form: String::new(),
@@ -321,7 +320,7 @@ fn redirect_resource<'a>(name: &str) -> Resource<'a> {
 
 /// Returns the resource that answers for missing paths. It has no path of its own, so that no
 /// request finds it.
-fn not_found_resource(content: Cow<'_, [u8]>) -> Resource<'_> {
+fn not_found_resource(content: &'static [u8]) -> Resource {
     let fields = format!("Content-Type: {}\r\nContent-Length: {}\r\n", media::HTML, content.len());
     Resource {
         path: String::new(),

@@ -28,6 +28,13 @@ pub trait Stream {
     /// Hands over bytes to send; returns how many were taken, from the front.
     fn send(&mut self, bytes: &[u8]) -> usize;
 
+    /// Hands over bytes to send that stay where they are, so that the transport may refer to them
+    /// until the peer has acknowledged them; returns how many were taken, from the front. A
+    /// transport that copies them takes what finds room.
+    fn send_static(&mut self, bytes: &'static [u8]) -> usize {
+        self.send(bytes)
+    }
+
     /// Hands over up to `count` bytes that `fill` writes to where they are sent from. It is given
     /// the room that lies side by side there, `count` bytes at most, and returns how many it has
     /// written, from the front. So content that is not the server's own memory is copied once.

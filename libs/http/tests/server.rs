@@ -7,7 +7,7 @@ use culm_http::Server;
 
 const REQUEST: &[u8] = b"GET /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n";
 
-fn open(count: usize, now: u64) -> (Server<'static, common::Clock>, Pipes) {
+fn open(count: usize, now: u64) -> (Server<common::Clock>, Pipes) {
     let mut server = server(count);
     let pipes = Pipes((0..count).map(|_| Some(Pipe::default())).collect());
     for slot in 0..count {
@@ -27,7 +27,7 @@ impl Pipes {
     }
 }
 
-fn run(server: &mut Server<'static, common::Clock>, pipes: &mut Pipes, now: u64) {
+fn run(server: &mut Server<common::Clock>, pipes: &mut Pipes, now: u64) {
     for slot in 0..server.capacity() {
         server.ready(slot);
     }
@@ -109,7 +109,7 @@ fn progress_keeps_a_slow_download_alive() {
 }
 
 /// Answers a request with so much that all of it is in the send buffer and nothing acknowledged.
-fn answered_but_not_acknowledged(request: &[u8]) -> (Server<'static, common::Clock>, Pipes) {
+fn answered_but_not_acknowledged(request: &[u8]) -> (Server<common::Clock>, Pipes) {
     let (mut server, mut pipes) = open(1, 0);
     *pipes.pipe(0) = Pipe { input: request.to_vec(), buffer: Some(200_000), ..Pipe::default() };
     run(&mut server, &mut pipes, 0);
@@ -121,7 +121,7 @@ const LAST: &[u8] = b"GET /big.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\
 const NOT_THE_LAST: &[u8] = b"GET /big.bin HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// Acknowledges a little at a time, each as late as may be, until all is. Returns when.
-fn acknowledge_slowly(server: &mut Server<'static, common::Clock>, pipes: &mut Pipes) -> u64 {
+fn acknowledge_slowly(server: &mut Server<common::Clock>, pipes: &mut Pipes) -> u64 {
     let mut now = 0;
     while pipes.pipe(0).unacknowledged > 0 {
         now += TIMEOUTS.response - 1;

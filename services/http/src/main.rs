@@ -55,7 +55,7 @@ const OPEN_FILE: time::Duration = time::Duration::from_secs(1);
 const PATROL: time::Duration = OPEN_FILE;
 
 /// The server with what it serves.
-type WebServer = Server<'static, Observer, Option<Store>>;
+type WebServer = Server<Observer, Option<Store>>;
 
 struct Http {
     stack: Stack,
@@ -220,7 +220,7 @@ fn tell_second(clock: &Clock, next: &mut Instant, server: &mut WebServer, now: I
 }
 
 /// The files, and the status pages where this component may see the system.
-fn site(config: &Config) -> Site<'static> {
+fn site(config: &Config) -> Site {
     let files = config.site.iter().flat_map(|site| site.files());
     let files = files.map(|file| File { path: file.path, content: file.content, gzip: file.gzip });
     let caching = Caching::new(config.cache.iter());

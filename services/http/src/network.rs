@@ -66,6 +66,11 @@ impl culm_http::Stream for Stream<'_> {
     }
 
     #[inline]
+    fn send_static(&mut self, bytes: &'static [u8]) -> usize {
+        self.0.send_static(bytes)
+    }
+
+    #[inline]
     fn send_with(&mut self, count: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
         self.0.send_with(count, fill)
     }

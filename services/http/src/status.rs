@@ -31,7 +31,7 @@ pub const DOCUMENTS: [Document; 3] = [
 
 /// Returns the files that are served as they are: what the page needs, a page that explains it, and
 /// the system's picture.
-pub fn files(picture: &[u8]) -> [Embedded<'_>; 4] {
+pub fn files(picture: &'static [u8]) -> [Embedded; 4] {
     let embedded = |path, content| Embedded { path, media: media::of(path), content };
     [
         embedded("/_status.css", include_bytes!("status/page/page.css").as_slice()),

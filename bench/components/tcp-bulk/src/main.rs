@@ -21,7 +21,7 @@ const DISCARD: u16 = 9;
 const SOURCE: u16 = 19;
 
 /// The bytes that are sent again and again.
-static CONTENT: [u8; 16 * 1024] = [b'c'; 16 * 1024];
+static CONTENT: [u8; 64 * 1024] = [b'c'; 64 * 1024];
 
 /// Rounds of one turn: whatever the network has to offer, other components of this priority get
 /// their turn.
@@ -31,6 +31,8 @@ struct TcpBulk {
     stack: Stack,
     /// The port of the connection in each slot, 0 where there is none.
     ports: Vec<u16>,
+    /// Bytes of one connection that are sent and not yet acknowledged.
+    ahead: usize,
 }
 
 impl Component for TcpBulk {
@@ -42,7 +44,8 @@ impl Component for TcpBulk {
             ipv6: false,
             connections: config.connections as usize,
             receive_buffer: config.receive_buffer as usize,
-            send_buffer: config.send_buffer as usize,
+            // All that is sent is in memory that stays as it is.
+            send_buffer: 0,
             ..Settings::default()
         };
         let settings = settings.with_addresses(config.address, "").unwrap_or_else(|error| {
@@ -52,7 +55,7 @@ impl Component for TcpBulk {
         let mut stack = Stack::new(culm_net::Client::new(connections.net), settings);
         stack.listen(DISCARD);
         stack.listen(SOURCE);
-        let mut bulk = Self { stack, ports: Vec::new() };
+        let mut bulk = Self { stack, ports: Vec::new(), ahead: config.send_ahead as usize };
         bulk.ports.resize(settings.connections, 0);
         bulk.turn();
         bulk
@@ -90,7 +93,7 @@ impl TcpBulk {
         let port = self.ports.get(slot).copied().unwrap_or(0);
         let Some(mut stream) = self.stack.stream(slot) else { return };
         if port == SOURCE {
-            fill(&mut stream);
+            fill(&mut stream, self.ahead);
         }
         drain(&mut stream);
         if stream.ended() {
@@ -103,9 +106,9 @@ impl TcpBulk {
     }
 }
 
-fn fill(stream: &mut Stream<'_>) {
-    while stream.room() > 0 {
-        let sent = stream.send(&CONTENT);
+fn fill(stream: &mut Stream<'_>, ahead: usize) {
+    while stream.unacknowledged() < ahead {
+        let sent = stream.send_static(&CONTENT);
         if sent == 0 {
             return;
         }

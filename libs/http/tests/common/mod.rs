@@ -138,7 +138,7 @@ pub static BIG: [u8; 100_000] = {
 pub const PLAIN: &[u8] = b"as it is, and so longer";
 pub const PACKED: &[u8] = b"as gzip";
 
-pub fn site() -> Site<'static> {
+pub fn site() -> Site {
     let plain: [(&str, &[u8]); 7] = [
         ("404.html", b"nothing here\n"),
         ("a b.txt", b"spaced"),
@@ -155,7 +155,7 @@ pub fn site() -> Site<'static> {
     Site::new(files, &caching, &[], &[Document { path: "/now", media: "text/plain" }])
 }
 
-pub fn server(capacity: usize) -> Server<'static, Clock> {
+pub fn server(capacity: usize) -> Server<Clock> {
     Server::new(site(), Clock, capacity, TIMEOUTS)
 }
 
@@ -168,7 +168,7 @@ pub fn exchange(input: &[u8], cuts: &[usize], piece: usize, room: usize) -> Vec<
 
 /// [`exchange`] with a server of one place.
 pub fn exchange_with<F: Files>(
-    mut server: Server<'static, Clock, F>,
+    mut server: Server<Clock, F>,
     input: &[u8],
     cuts: &[usize],
     piece: usize,
@@ -193,7 +193,7 @@ pub fn exchange_with<F: Files>(
 
 /// Runs until nothing changes, taking what is sent. Files may answer when they are asked for the
 /// [`shelf::PATIENCE`]th time.
-fn run_until_quiet<F: Files>(server: &mut Server<'static, Clock, F>, pipes: &mut Pipes, output: &mut Vec<u8>) {
+fn run_until_quiet<F: Files>(server: &mut Server<Clock, F>, pipes: &mut Pipes, output: &mut Vec<u8>) {
     let mut quiet = 0;
     while quiet < shelf::PATIENCE {
         let before = pipes.0[0].as_ref().unwrap().input.len();

@@ -89,7 +89,7 @@ impl Shelf {
     }
 
     /// A server of these files.
-    pub fn server(&self, capacity: usize) -> Server<'static, Clock, Shelf> {
+    pub fn server(&self, capacity: usize) -> Server<Clock, Shelf> {
         Server::with_files(site(), Clock, self.clone(), capacity, TIMEOUTS)
     }
 

@@ -14,7 +14,7 @@ pub const VOLUME: Volume = Volume::new(1, false);
 
 /// A server, its files, and its clients.
 pub struct World {
-    pub server: Server<'static, Clock, Option<Store>>,
+    pub server: Server<Clock, Option<Store>>,
     pub files: Option<RamFiles>,
     pub pipes: Pipes,
     pub now: u64,
