@@ -20,8 +20,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         files.into_iter().map(|(path, content)| (path, &*content.leak())).collect();
     let files: Vec<_> = files.iter().map(|(path, content)| (path.as_str(), *content)).collect();
     let picture = std::fs::read(arguments.next().unwrap_or_default()).unwrap_or_else(|_| imagined::PICTURE.into());
-    let site =
-        Site::new(files.into_iter(), &Caching::default(), &http::status::files(picture.leak()), &http::status::DOCUMENTS);
+    let site = Site::new(
+        files.into_iter(),
+        &Caching::default(),
+        &http::status::files(picture.leak()),
+        &http::status::DOCUMENTS,
+    );
     let listener = TcpListener::bind(("127.0.0.1", port))?;
     println!("http://{}/", listener.local_addr()?);
     let mut server = Server::new(site, imagined::status(), 256, timeouts());
