@@ -54,6 +54,14 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id(u32);
 
+impl Id {
+    /// Returns the flow's number, below [`Table::capacity`], which another flow gets when this one
+    /// is removed: the place of what else somebody keeps of each flow.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Why a packet starts no flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {

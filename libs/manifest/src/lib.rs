@@ -11,6 +11,7 @@ mod cache_control;
 mod connection;
 mod driver;
 mod ipv4;
+mod ipv6;
 mod kind;
 mod manifest;
 mod need;

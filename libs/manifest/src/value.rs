@@ -2,7 +2,7 @@
 
 use crate::problem::{Located, Problem};
 use crate::reader::{Entry, Problems};
-use crate::{cache_control, ipv4, sha256, switch_ports};
+use crate::{cache_control, ipv4, ipv6, sha256, switch_ports};
 
 /// Type of a configuration field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +25,10 @@ pub enum ConfigType {
     Ipv4,
     /// The same with the length of its network's prefix, as text.
     Ipv4Network,
+    /// An IPv6 address of one host, as text.
+    Ipv6,
+    /// The same with the length of its network's prefix, as text.
+    Ipv6Network,
     /// A SHA-256, as text.
     Sha256,
     /// A hardware address, six bytes.
@@ -43,6 +47,8 @@ pub enum ConfigType {
     CacheControl,
     /// Options of a switch's ports, by their names.
     SwitchPorts,
+    /// Rules of a firewall, in a file or in the system file.
+    FirewallRules,
 }
 
 impl ConfigType {
@@ -62,6 +68,8 @@ impl ConfigType {
         ("string", ConfigType::String),
         ("ipv4", ConfigType::Ipv4),
         ("ipv4-network", ConfigType::Ipv4Network),
+        ("ipv6", ConfigType::Ipv6),
+        ("ipv6-network", ConfigType::Ipv6Network),
         ("sha256", ConfigType::Sha256),
         ("mac", ConfigType::Mac),
         ("duration", ConfigType::Duration),
@@ -71,6 +79,7 @@ impl ConfigType {
         ("list-of-string", ConfigType::StringList),
         ("cache-control", ConfigType::CacheControl),
         ("switch-ports", ConfigType::SwitchPorts),
+        ("firewall-rules", ConfigType::FirewallRules),
     ];
 
     /// The type's name in a manifest.
@@ -101,12 +110,14 @@ pub enum Value {
     Unsigned(u64),
     /// [`ConfigType::I64`].
     Signed(i64),
-    /// [`ConfigType::String`], [`ConfigType::Ipv4`], [`ConfigType::Ipv4Network`] and
-    /// [`ConfigType::Sha256`].
+    /// [`ConfigType::String`], [`ConfigType::Ipv4`], [`ConfigType::Ipv4Network`],
+    /// [`ConfigType::Ipv6`], [`ConfigType::Ipv6Network`] and [`ConfigType::Sha256`];
+    /// [`ConfigType::FirewallRules`] that stand in the system file.
     Text(String),
     /// [`ConfigType::Mac`].
     Mac([u8; 6]),
-    /// [`ConfigType::File`] and [`ConfigType::Folder`]: the path as it is written.
+    /// [`ConfigType::File`] and [`ConfigType::Folder`], and [`ConfigType::FirewallRules`] in a file:
+    /// the path as it is written.
     Path(String),
     /// [`ConfigType::StringList`].
     List(Vec<String>),
@@ -154,6 +165,8 @@ impl ConfigField {
             ConfigType::String => Value::Text(entry.text(problems)?.value),
             ConfigType::Ipv4 => Value::Text(ipv4::address(entry, problems)?),
             ConfigType::Ipv4Network => Value::Text(ipv4::network(entry, problems)?),
+            ConfigType::Ipv6 => Value::Text(ipv6::address(entry, problems)?),
+            ConfigType::Ipv6Network => Value::Text(ipv6::network(entry, problems)?),
             ConfigType::Sha256 => Value::Text(sha256::read(entry, problems)?),
             ConfigType::Mac => Value::Mac(entry.mac(problems)?.value),
             ConfigType::Duration => Value::Unsigned(entry.duration(problems)?.value),
@@ -162,6 +175,11 @@ impl ConfigField {
             ConfigType::StringList => Value::List(entry.texts(problems)?.into_iter().map(|text| text.value).collect()),
             ConfigType::CacheControl => Value::Pairs(cache_control::read(entry, problems)?),
             ConfigType::SwitchPorts => Value::Pairs(switch_ports::read(entry, problems)?),
+            ConfigType::FirewallRules => {
+                let text = entry.text(problems)?.value;
+                // Whoever writes rules here writes lines of them.
+                if text.contains('\n') { Value::Text(text) } else { Value::Path(text) }
+            }
         };
         if let Some(measure) = measure(&value)
             && (self.min.is_some_and(|min| measure < min) || self.max.is_some_and(|max| measure > max))

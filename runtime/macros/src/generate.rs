@@ -125,7 +125,13 @@ fn config_type(kind: ConfigType) -> TokenStream {
         ConfigType::U32 => quote!(u32),
         ConfigType::U64 | ConfigType::Size => quote!(u64),
         ConfigType::I64 => quote!(i64),
-        ConfigType::String | ConfigType::Ipv4 | ConfigType::Ipv4Network | ConfigType::Sha256 => quote!(&'static str),
+        ConfigType::String
+        | ConfigType::Ipv4
+        | ConfigType::Ipv4Network
+        | ConfigType::Ipv6
+        | ConfigType::Ipv6Network
+        | ConfigType::Sha256
+        | ConfigType::FirewallRules => quote!(&'static str),
         ConfigType::Mac => quote!([u8; 6]),
         ConfigType::Duration => quote!(::core::time::Duration),
         ConfigType::File => quote!(&'static [u8]),

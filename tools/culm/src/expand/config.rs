@@ -1,7 +1,8 @@
 //! Configuration: what a description gives, checked against what the component's manifest asks for.
 
-use super::draft::Draft;
+use super::draft::{Draft, Rules};
 use super::memory::in_words;
+use crate::diagnostics::Source;
 use crate::image::archive;
 use crate::plan::ConfigValue;
 use culm_manifest::reader::{Problems, TableReader};
@@ -81,7 +82,11 @@ fn convert(draft: &mut Draft<'_>, field: &ConfigField, value: Located<Value>) ->
         Value::Pairs(pairs) => ConfigValue::Pairs(pairs),
         Value::Path(path) => {
             let path = Located::new(path, value.span);
-            if field.kind == ConfigType::File { file(draft, path) } else { folder(draft, path) }
+            match field.kind {
+                ConfigType::Folder => folder(draft, path),
+                ConfigType::FirewallRules => rules(draft, &path),
+                _ => file(draft, path),
+            }
         }
     }
 }
@@ -95,6 +100,24 @@ fn file(draft: &mut Draft<'_>, path: Located<String>) -> ConfigValue {
         Err(error) => wrong_path(draft, &path, &unreadable(&error)),
     }
     ConfigValue::File(full)
+}
+
+/// Reads a file of rules, which are checked where the networks are known.
+fn rules(draft: &mut Draft<'_>, path: &Located<String>) -> ConfigValue {
+    let full = draft.as_written(&path.value);
+    match std::fs::metadata(&full) {
+        Ok(metadata) if metadata.is_file() => match Source::read(&full) {
+            Ok(source) => {
+                let text = source.text.clone();
+                draft.rules.push(Rules { source, place: path.span.clone() });
+                return ConfigValue::Text(text);
+            }
+            Err(diagnostic) => draft.error(diagnostic),
+        },
+        Ok(_) => wrong_path(draft, path, "is no regular file"),
+        Err(error) => wrong_path(draft, path, &unreadable(&error)),
+    }
+    ConfigValue::Absent
 }
 
 fn folder(draft: &mut Draft<'_>, path: Located<String>) -> ConfigValue {

@@ -46,8 +46,18 @@ pub struct Draft<'a> {
     /// Connections that something in the description names, rightly or wrongly: those are not
     /// missing.
     pub named: BTreeSet<(DraftDomain, usize)>,
+    /// Files of firewall rules that were read.
+    pub rules: Vec<Rules>,
     /// Kinds of connection of which some could not be resolved: nothing of them counts as missing.
     pub unsure: BTreeSet<ConnectionKind>,
+}
+
+/// A file of firewall rules.
+pub struct Rules {
+    /// What is in it.
+    pub source: Arc<Source>,
+    /// Where the system file names it.
+    pub place: Range<usize>,
 }
 
 /// A device in use.
@@ -219,6 +229,7 @@ impl<'a> Draft<'a> {
             guests: Vec::new(),
             packed: Vec::new(),
             named: BTreeSet::new(),
+            rules: Vec::new(),
             unsure: BTreeSet::new(),
         }
     }

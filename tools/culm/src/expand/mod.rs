@@ -14,6 +14,7 @@ mod connections;
 mod devices;
 pub(crate) mod domains;
 pub(crate) mod draft;
+mod firewall_rules;
 pub(crate) mod fused;
 mod guest_files;
 mod guests;
@@ -120,6 +121,7 @@ fn resolve(mut draft: Draft<'_>) -> Result<Draft<'_>, Diagnostics> {
     providers::check_clients(&mut draft);
     circles::check(&mut draft);
     switch_ports::check(&mut draft);
+    firewall_rules::check(&mut draft);
     if draft.diagnostics.is_empty() {
         memory::check_address_spaces(&mut draft);
         memory::check_draft(&mut draft);

@@ -202,6 +202,10 @@ fn forms(of: ConfigType) -> (&'static str, &'static str) {
         ConfigType::Ipv4Network => {
             ("an address with the length of its network's prefix, `\"10.0.0.2/24\"`", "`&'static str`")
         }
+        ConfigType::Ipv6 => ("`\"2001:db8::1\"`", "`&'static str`"),
+        ConfigType::Ipv6Network => {
+            ("an address with the length of its network's prefix, `\"2001:db8::1/64\"`", "`&'static str`")
+        }
         ConfigType::Sha256 => ("64 hexadecimal digits, as `sha256sum` writes them", "`&'static str`"),
         ConfigType::Mac => ("`\"52:54:00:12:34:56\"`", "`[u8; 6]`"),
         ConfigType::Duration => ("`\"10ms\"` (s, ms, us, ns)", "`Duration`"),
@@ -222,6 +226,11 @@ fn forms(of: ConfigType) -> (&'static str, &'static str) {
             "a table of the names of those behind a switch's ports, with words: `{ web = \"vlan 10 isolated\", uplink = \
              \"trunk 10,20-29 storm 1000\" }`",
             "`culm::config::Pairs`",
+        ),
+        ConfigType::FirewallRules => (
+            "[rules](firewall.md), in several lines of text; or the path of a file of them, relative to the system file. Their \
+             zones are the component's networks",
+            "`&'static str`",
         ),
     }
 }

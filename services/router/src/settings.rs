@@ -1,0 +1,107 @@
+//! The router as its system file describes it.
+
+use crate::journal::Journal;
+use crate::networks::{Address, Network, Networks};
+use crate::policy::Policy;
+use crate::router::{Router, Secrets};
+use crate::{Config, Connections, counters, instant};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::{Ipv4Addr, Ipv6Addr};
+use core::sync::atomic::AtomicU64;
+use culm::connection::NetClient;
+use culm::{Region, time};
+use culm_firewall::{RuleSet, Zones, parse};
+use culm_flow::memory_words;
+use culm_ip::{Key, LinkAddress};
+use culm_net::Client;
+
+/// Bytes of the longest packet of networks that have no key for it.
+const MTU: u16 = 1500;
+
+/// Makes the router, and its clients of the cards in the order of its networks.
+///
+/// # Panics
+///
+/// If the rules cannot be used, which the build tool has found out.
+pub fn start(config: Config, connections: Connections) -> (Router, Vec<Client>) {
+    let described: [(&'static str, Option<NetClient>, _, _, _); 4] = [
+        ("outer", Some(connections.outer), config.outer_address, config.outer_address6, config.outer_mtu),
+        ("inner", Some(connections.inner), config.inner_address, config.inner_address6, config.inner_mtu),
+        ("dmz", connections.dmz, config.dmz_address, config.dmz_address6, MTU),
+        ("guest", connections.guest, config.guest_address, config.guest_address6, MTU),
+    ];
+    let (mut clients, mut networks) = (Vec::new(), Vec::new());
+    for (name, connection, v4, v6, mtu) in described {
+        let Some(connection) = connection else { continue };
+        let client = Client::new(connection);
+        networks.push(Network {
+            name,
+            link: LinkAddress(client.mac().bytes()),
+            v4: v4.and_then(Address::<Ipv4Addr>::parse),
+            v6: v6.and_then(Address::<Ipv6Addr>::parse),
+            mtu,
+        });
+        clients.push(client);
+    }
+    let gateway4 = config.gateway.and_then(|gateway| gateway.parse().ok());
+    let gateway6 = config.gateway6.and_then(|gateway| gateway.parse().ok());
+    let networks = Networks::new(networks, gateway4, gateway6);
+    let secrets = secrets();
+    let memory = memory(connections.flows, config.flows as usize);
+    let rules = match read(config.rules, &networks) {
+        Ok(rules) => rules,
+        Err(what) => panic!("rules: {what}"),
+    };
+    let policy = match Policy::new(rules, &networks, secrets.flows, config.flows as usize) {
+        Ok(policy) => policy,
+        Err(why) => panic!("the rules cannot be used: {why}"),
+    };
+    let journal = Journal::new(secrets.flows, config.log_rate);
+    let (router, adopted) =
+        Router::new(networks, policy, memory, config.flows_per_source, &secrets, journal, instant());
+    if adopted.kept + adopted.refused > 0 {
+        culm::info!("{} flows go on, {} do not", adopted.kept, adopted.refused);
+    }
+    counters::FLOWS_KEPT.add(adopted.kept as u64);
+    (router, clients)
+}
+
+/// Reads rules. Of mistakes all are said, as the build tool does.
+pub fn read(text: &str, networks: &Networks) -> Result<RuleSet, String> {
+    let names: Vec<&str> = networks.all().iter().map(|network| network.name).collect();
+    let zones = Zones::new(&names).map_err(|_| String::from("the networks' names are none of zones"))?;
+    parse(text, &zones).map_err(|problems| {
+        let mut said = String::new();
+        for problem in problems {
+            // A string takes all.
+            let _ = problem.write(&mut said, "rules", text);
+        }
+        said
+    })
+}
+
+/// Returns memory for so many flows: that of the region, if there is one, which outlives the
+/// router.
+fn memory(region: Option<Region>, flows: usize) -> &'static [AtomicU64] {
+    if let Some(region) = region {
+        let words = memory_words(flows).min(region.len() / 8);
+        if let Ok(words) = region.atomics_u64(0, words) {
+            return words;
+        }
+    }
+    let words: Vec<AtomicU64> = (0..memory_words(flows)).map(|_| AtomicU64::new(0)).collect();
+    words.leak()
+}
+
+/// Returns random bits: without a source of them, somebody could guess ports and fill one place of
+/// the tables.
+fn secrets() -> Secrets {
+    let words: [u64; 7] = culm::random::words().unwrap_or_else(|| {
+        culm::warn!("there is no source of randomness: ports and places in tables can be guessed");
+        let seed = time::now().ticks();
+        core::array::from_fn(|index| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ index as u64))
+    });
+    let [a, b, neighbours @ ..] = words;
+    Secrets { flows: culm_flow::Key([a, b]), neighbours: Key(neighbours) }
+}

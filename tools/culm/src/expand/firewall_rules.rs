@@ -1,0 +1,82 @@
+//! Rules of a firewall in a configuration: their zones are the networks that the component is
+//! connected to. A mistake is underlined where the rule stands: in the file of rules, or in the
+//! system file.
+
+use super::draft::{Draft, DraftDomain};
+use crate::diagnostics::{Diagnostic, Source};
+use culm_firewall::{Problem, Zones, parse};
+use culm_manifest::ConfigType;
+use culm_manifest::reader::Problems;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Checks all rules.
+pub fn check(draft: &mut Draft<'_>) {
+    let file = draft.file;
+    for table in &file.domains {
+        let (Some(domain), Some(config)) = (draft.domain(&table.name.value), &table.config) else { continue };
+        let fields = draft.domains[domain].manifest.config.iter();
+        for field in fields.filter(|field| field.kind == ConfigType::FirewallRules) {
+            let Some(entry) = config.clone().take(&field.name) else { continue };
+            // What is wrong with the value has been reported.
+            let Some(text) = entry.text(&mut Problems::new()) else { continue };
+            let of_file = draft.rules.iter().find(|rules| rules.place == text.span);
+            let place = match of_file {
+                Some(rules) => Place { source: rules.source.clone(), from: 0, whole: None },
+                None if text.value.contains('\n') => Place::within(draft.source, &text.span, &text.value),
+                None => continue,
+            };
+            let content = of_file.map_or(text.value.as_str(), |rules| rules.source.text.as_str()).to_string();
+            check_rules(draft, domain, &content, &place);
+        }
+    }
+}
+
+/// Where the text of rules stands.
+struct Place {
+    source: Arc<Source>,
+    /// The place of its first byte.
+    from: usize,
+    /// The place of all, if bytes of the text stand there in another form.
+    whole: Option<Range<usize>>,
+}
+
+impl Place {
+    /// The place of a text of TOML: what is between its delimiters is the text itself, but for
+    /// escapes, and a line end right behind the first.
+    fn within(source: &Arc<Source>, span: &Range<usize>, text: &str) -> Self {
+        let written = source.text.get(span.clone()).unwrap_or_default();
+        let at = written.find(text);
+        let whole = if at.is_some() { None } else { Some(span.clone()) };
+        Self { source: source.clone(), from: span.start + at.unwrap_or(0), whole }
+    }
+
+    fn of(&self, span: &Range<usize>) -> Range<usize> {
+        self.whole.clone().unwrap_or(self.from + span.start..self.from + span.end)
+    }
+
+    fn diagnostic(&self, problem: Problem) -> Diagnostic {
+        let diagnostic = Diagnostic::at(&self.source, self.of(&problem.span), problem.message);
+        let related = problem.related.into_iter();
+        related
+            .fold(diagnostic, |diagnostic, (span, what)| diagnostic.related(&self.source, self.of(&span), what))
+            .maybe_help(problem.help)
+    }
+}
+
+fn check_rules(draft: &mut Draft<'_>, domain: DraftDomain, text: &str, place: &Place) {
+    let connections = &draft.domains[domain].manifest.connections;
+    // A component with such rules is about networks: its first connection is one, and all of the
+    // same kind are.
+    let kind = connections.first().map(|connection| connection.kind);
+    let own = connections
+        .iter()
+        .enumerate()
+        .filter(|(slot, connection)| Some(connection.kind) == kind && draft.named.contains(&(domain, *slot)));
+    let names: Vec<&str> = own.map(|(_, connection)| connection.name.as_str()).collect();
+    // A connection that is missing has been reported.
+    let Ok(zones) = Zones::new(&names) else { return };
+    for problem in parse(text, &zones).err().unwrap_or_default() {
+        draft.error(place.diagnostic(problem));
+    }
+}
