@@ -21,6 +21,9 @@ pub const DEFAULT_BUFFERS: u32 = 512;
 /// The fewest that a description can give to a device or a client.
 const MIN_BUFFERS: u32 = 16;
 
+// The card holds two packets of the greatest length at least: one comes while another is taken.
+const _: () = assert!(MIN_BUFFERS >= 2 * LARGE_BUFFER.div_ceil(PIECE_SIZE));
+
 /// The most clients of one device: a virtualiser's notification word has a bit for each, and one
 /// for the driver.
 const MAX_CLIENTS: usize = 63;
@@ -43,8 +46,6 @@ pub struct ProviderOptions {
     pub mac: [u8; 6],
     /// Where the system file gives it.
     pub mac_at: Option<Range<usize>>,
-    /// Where the system file gives the count of buffers, or else the entries.
-    counted_at: Option<Range<usize>>,
 }
 
 /// The options of a client, and the domains that stand before it.
@@ -177,38 +178,23 @@ fn check_link(draft: &mut Draft<'_>, provider: DraftProvider) {
     }
 }
 
-/// A device has room for one packet of the greatest length, and no more clients than its
-/// virtualisers can tell apart.
+/// A device has no more clients than its virtualisers can tell apart.
 pub fn check_clients(draft: &mut Draft<'_>, provider: DraftProvider) {
     if is_link(draft, provider) {
         return check_link(draft, provider);
     }
-    let needed = LARGE_BUFFER.div_ceil(PIECE_SIZE) * 2;
     let clients: Vec<&Client> = draft.clients_of(provider).collect();
     let names: Vec<Range<usize>> =
         clients.iter().map(|client| draft.domains[client.domain].name.span.clone()).collect();
-    let (count, large) =
-        (clients.len(), !clients.is_empty() && clients.iter().all(|client| ClientOptions::of(client).takes_large()));
+    let count = clients.len();
     let in_use = &draft.providers[provider];
     // A component in a device's place has two channels to each client.
     let most = if in_use.service == Service::FarEnd { MAX_CLIENTS / 2 } else { MAX_CLIENTS };
-    let options = ProviderOptions::of(in_use);
-    let (name, buffers) = (in_use.name.clone(), options.buffers);
-    let span = options.counted_at.clone();
+    let name = in_use.name.clone();
     if let Some(span) = names.get(most) {
         let diagnostic = draft
             .at(span, format!("{count} clients of `{name}` are too many"))
             .help(format!("{most} can share one network device; use a second device for the others"));
-        draft.error(diagnostic);
-    }
-    if let (true, true, Some(span)) = (large, (MIN_BUFFERS..needed).contains(&buffers), span) {
-        let diagnostic = draft
-            .at(&span, format!("{buffers} buffers of `{name}` cannot hold the packets that its clients take"))
-            .help(format!(
-                "a packet of many TCP segments takes {} buffers: give it {needed} at least, or its clients \
-                 `large_buffers = 0`",
-                needed / 2
-            ));
         draft.error(diagnostic);
     }
 }
@@ -226,14 +212,13 @@ pub fn read_provider(
         queue = read_queue(keys, problems);
         mac = keys.take("mac").and_then(|entry| entry.mac(problems));
     }
-    let counted_at = buffers.as_ref().or(queue.as_ref()).map(|count| count.span.clone());
     let given_queue = queue.as_ref().map(|queue| queue.value);
     let Sizes { queue, buffers } = sizes(draft, queue.as_ref(), buffers.as_ref(), 0);
     if let Some(mac) = &mac {
         check_mac(draft, mac);
     }
     let (mac, mac_at) = mac.map_or((default_mac(index, 0), None), |mac| (mac.value, Some(mac.span)));
-    ProviderOptions { queue, given_queue, buffers, mac, mac_at, counted_at }
+    ProviderOptions { queue, given_queue, buffers, mac, mac_at }
 }
 
 /// Reads the options of a client; adds its copier, and what else stands before it.
