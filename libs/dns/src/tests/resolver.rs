@@ -1,0 +1,182 @@
+//! The resolver, with servers that answer well, badly, or not.
+
+use super::*;
+use crate::resolver::{ALIASES, LOOKUPS};
+use crate::{Failure, Family, Lookup, Message, Outcome, Resolver, Step};
+use core::time::Duration;
+use culm_ip::Instant;
+
+const NOW: Instant = Instant(1_000_000);
+
+fn resolver() -> Resolver {
+    Resolver::new(servers(), [1, 2, 3, 4])
+}
+
+/// A datagram to a server.
+#[derive(Debug)]
+struct Sent {
+    to: SocketAddr,
+    port: u16,
+    question: Vec<u8>,
+}
+
+fn sent(resolver: &mut Resolver, now: Instant) -> Sent {
+    match resolver.poll(now) {
+        Some(Step::Send(datagram)) => {
+            Sent { to: datagram.to, port: datagram.source_port, question: datagram.payload.to_vec() }
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn done(resolver: &mut Resolver, now: Instant) -> (Lookup, Outcome) {
+    match resolver.poll(now) {
+        Some(Step::Done(lookup, outcome)) => (lookup, outcome),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Looks for a name with a server that answers each question as `answer` says.
+fn ask(text: &str, mut answer: impl FnMut(&[u8]) -> Vec<u8>) -> Outcome {
+    let mut resolver = resolver();
+    let lookup = resolver.look_up(name(text), Family::Ipv4).expect("a place");
+    for _ in 0..100 {
+        match resolver.poll(NOW) {
+            Some(Step::Done(of, outcome)) => {
+                assert_eq!(of, lookup);
+                return outcome;
+            }
+            Some(Step::Send(datagram)) => {
+                let (from, port, bytes) = (datagram.to, datagram.source_port, answer(datagram.payload));
+                resolver.receive(from, port, &bytes, NOW);
+            }
+            None => panic!("nothing is done"),
+        }
+    }
+    panic!("there is no end");
+}
+
+#[test]
+fn addresses_are_found_behind_aliases_in_the_answer() {
+    let found = ask("www.example", |question| {
+        let records = [
+            address("other.example", 66, 5),
+            alias("WWW.example", "b.example"),
+            alias("b.example", "c.example"),
+            address("c.example", 1, 60),
+            address("C.example", 2, 30),
+        ];
+        reply(question, 0, &records, &[])
+    });
+    let found = found.expect("addresses");
+    let expected: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
+    assert_eq!((found.as_slice(), found.time_to_live), (&expected[..], 30));
+}
+
+#[test]
+fn aliases_that_lead_out_of_the_answer_are_asked_for_and_bounded() {
+    let mut asked = 0;
+    let found = ask("a.example", |question| {
+        asked += 1;
+        let owner = Message::parse(question).expect("a question").question().name;
+        match asked {
+            1 => reply(question, 0, &[alias("a.example", "b.example")], &[]),
+            _ => {
+                assert_eq!(owner, name("b.example"));
+                reply(question, 0, &[address("b.example", 7, 60)], &[])
+            }
+        }
+    });
+    assert_eq!((found.expect("an address").as_slice().len(), asked), (1, 2));
+    let mut asked = 0;
+    let found = ask("a.example", |question| {
+        asked += 1;
+        let owner = Message::parse(question).expect("a question").question().name;
+        let (here, there) =
+            if owner == name("a.example") { ("a.example", "b.example") } else { ("b.example", "a.example") };
+        reply(question, 0, &[alias(here, there)], &[])
+    });
+    assert_eq!((found, asked), (Err(Failure::Aliases), usize::from(ALIASES) + 1));
+    let circle = ask("a.example", |question| {
+        reply(question, 0, &[alias("a.example", "b.example"), alias("b.example", "a.example")], &[])
+    });
+    assert_eq!(circle, Err(Failure::Aliases));
+}
+
+#[test]
+fn servers_say_that_there_is_nothing() {
+    assert_eq!(ask("no.example", |question| reply(question, 3, &[], &[zone("example", 5)])), Err(Failure::NoSuchName));
+    assert_eq!(ask("v6.example", |question| reply(question, 0, &[], &[])), Err(Failure::NoAddress));
+    assert_eq!(ask("x.example", |question| reply(question, 5, &[], &[])), Err(Failure::Refused(5)));
+    let truncated = ask("big.example", |question| {
+        let mut answer = reply(question, 0, &[], &[]);
+        answer[2] |= 2;
+        answer
+    });
+    assert_eq!(truncated, Err(Failure::Truncated));
+    let broken = ask("x.example", |question| {
+        let mut answer = reply(question, 0, &[address("x.example", 1, 1)], &[]);
+        answer.pop();
+        answer
+    });
+    assert_eq!(broken, Err(Failure::Timeout));
+}
+
+#[test]
+fn servers_that_are_silent_are_asked_in_turn_and_given_up() {
+    let mut resolver = resolver();
+    let lookup = resolver.look_up(name("a.example"), Family::Ipv6).expect("a place");
+    let (mut now, mut asked, mut ports) = (NOW, Vec::new(), Vec::new());
+    for _ in 0..6 {
+        let sent = sent(&mut resolver, now);
+        assert!(resolver.poll(now).is_none() && resolver.awaits(sent.port));
+        asked.push((sent.to.ip(), resolver.deadline().since(now)));
+        ports.push((sent.port, sent.question[..2].to_vec()));
+        now = resolver.deadline();
+    }
+    let seconds = |count| Duration::from_secs(count);
+    let expected = [(FIRST, 1), (SECOND, 1), (FIRST, 2), (SECOND, 2), (FIRST, 4), (SECOND, 4)]
+        .map(|(to, wait)| (to, seconds(wait)));
+    assert_eq!(asked, expected);
+    assert_eq!(done(&mut resolver, now), (lookup, Err(Failure::Timeout)));
+    assert_eq!(resolver.deadline(), Instant::NEVER);
+    ports.sort();
+    ports.dedup();
+    assert_eq!(ports.len(), 6, "each message has a number and a port of its own");
+    let mut none = Resolver::new(Servers::new([]), [1; 4]);
+    let lookup = none.look_up(name("a.example"), Family::Ipv4).expect("a place");
+    assert_eq!(done(&mut none, NOW), (lookup, Err(Failure::NoServer)));
+}
+
+#[test]
+fn forged_answers_are_not_taken() {
+    let mut resolver = resolver();
+    let lookup = resolver.look_up(name("a.example"), Family::Ipv4).expect("a place");
+    let sent = sent(&mut resolver, NOW);
+    let good = reply(&sent.question, 0, &[address("a.example", 1, 60)], &[]);
+    let mut forged = good.clone();
+    forged[1] ^= 1;
+    resolver.receive(sent.to, sent.port, &forged, NOW);
+    resolver.receive(sent.to, sent.port ^ 1, &good, NOW);
+    resolver.receive(at_port_53(SECOND), sent.port, &good, NOW);
+    resolver.receive(SocketAddr::new(FIRST, 54), sent.port, &good, NOW);
+    let mut question = good.clone();
+    question[2] &= 0x7f;
+    resolver.receive(sent.to, sent.port, &question, NOW);
+    let mut other = good.clone();
+    other[13] = b'b';
+    resolver.receive(sent.to, sent.port, &other, NOW);
+    assert!(resolver.poll(NOW).is_none());
+    resolver.receive(sent.to, sent.port, &good, NOW);
+    assert!(done(&mut resolver, NOW).1.is_ok());
+    resolver.cancel(lookup);
+}
+
+#[test]
+fn places_are_bounded_and_come_back() {
+    let mut resolver = resolver();
+    let lookups: Vec<_> = (0..LOOKUPS).filter_map(|_| resolver.look_up(name("a.example"), Family::Ipv4)).collect();
+    assert_eq!((lookups.len(), resolver.look_up(name("b.example"), Family::Ipv4)), (LOOKUPS, None));
+    resolver.cancel(lookups[3]);
+    assert!(resolver.look_up(name("b.example"), Family::Ipv4).is_some());
+}
