@@ -25,6 +25,10 @@ const MTU: u16 = 1500;
 ///
 /// If the rules cannot be used, which the build tool has found out.
 pub fn start(config: Config, connections: Connections) -> (Router, Vec<Client>) {
+    // Before anything is made of random numbers; what fails is said in the log.
+    if let Some(entropy) = &connections.entropy {
+        let _ = culm_entropy::take_seed(entropy);
+    }
     let described: [(&'static str, Option<NetClient>, _, _, _); 4] = [
         ("outer", Some(connections.outer), config.outer_address, config.outer_address6, config.outer_mtu),
         ("inner", Some(connections.inner), config.inner_address, config.inner_address6, config.inner_mtu),

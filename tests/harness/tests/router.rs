@@ -6,7 +6,8 @@
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
 use culm_tests_harness::client::{Background, answers_pings, run, try_run};
-use culm_tests_harness::{Boot, Machine, PATIENCE, on_wires};
+use culm_tests_harness::debugger::{Debugger, code};
+use culm_tests_harness::{Boot, Machine, PATIENCE, free_port, on_wires, root};
 use culm_wire::{Namespace, ip};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -24,9 +25,20 @@ const INSIDE_6: &str = "2001:db8:3::2";
 const ROUTER_OUTSIDE: &str = "10.0.2.15";
 const ROUTER_INSIDE: &str = "10.0.3.15";
 
+/// The router's domain is started again only after a while, in which its code can be put back.
+const RESTART: &str = "restart = { limit = 1000, window = \"1s\", backoff = \"3s\" }";
+
 /// Runs `test` outside, with the machine and the namespace that is inside.
 fn with_router(test: impl FnOnce(&mut Machine, &Namespace) + Send) {
-    on_wires(Boot::system("router"), &[OUTER, INNER], |machine| {
+    with_router_of(Boot::system("router"), |machine, inside| {
+        test(machine, inside);
+        assert!(!machine.saw("faulted"), "{}", machine.tail());
+    });
+}
+
+/// The same with another description.
+fn with_router_of(boot: Boot, test: impl FnOnce(&mut Machine, &Namespace) + Send) {
+    on_wires(boot, &[OUTER, INNER], |machine| {
         let (inside, ()) = Namespace::new(|| Ok(())).expect("there was one before");
         ip(&format!("link set culm1 netns {}", inside.path())).expect("it can be moved");
         let set_up = || {
@@ -38,7 +50,6 @@ fn with_router(test: impl FnOnce(&mut Machine, &Namespace) + Send) {
         ip(&format!("addr add {OUTSIDE_6}/64 dev culm0 nodad")).expect("it can have an address");
         ip("-6 route add 2001:db8:3::/64 via 2001:db8:2::15").expect("there is a way");
         test(machine, &inside);
-        assert!(!machine.saw("faulted"), "{}", machine.tail());
     });
 }
 
@@ -157,4 +168,52 @@ fn senders_are_told_why_packets_go_no_further() {
             says(&["-n", "-c", "1", "-W", "10", "10.0.2.77"], "From 10.0.3.15 icmp_seq=1 Destination Host Unreachable");
         });
     });
+}
+
+/// A connection that is under way when the router dies goes on with its next life.
+#[test]
+fn flows_outlive_the_router() {
+    let folder = tempfile::tempdir().expect("there is a place for temporary files");
+    let file = folder.path().join("router-restart.toml");
+    let rules = root().join("systems/router/rules");
+    let text = std::fs::read_to_string(root().join("systems/router.toml")).expect("it is there");
+    let text = text.replace("\"router/rules\"", &format!("{rules:?}"));
+    let text = text.replace("component = \"router\"\n", &format!("component = \"router\"\n{RESTART}\n"));
+    std::fs::write(&file, text.replace("name = \"router\"", "name = \"router-restart\"")).expect("it is writable");
+    let port = free_port();
+    let listen = format!("tcp:127.0.0.1:{port}");
+    let boot = Boot::system(file.to_str().expect("temporary paths are text"));
+    with_router_of(boot.option(&["--qemu", "-gdb", "--qemu", &listen]), |machine, namespace| {
+        inside(namespace, || wait_for(OUTSIDE));
+        let server = TcpListener::bind((OUTSIDE, 7777)).expect("it is free");
+        let mut client =
+            inside(namespace, || TcpStream::connect((OUTSIDE, 7777)).expect("the rules let it go out"));
+        let (mut served, _) = server.accept().expect("a connection");
+        let mut answer = [0; 4];
+        for round in 0..2 {
+            client.write_all(b"ping").expect("it is open");
+            served.read_exact(&mut answer).expect("it comes");
+            served.write_all(b"pong").expect("it is open");
+            client.read_exact(&mut answer).expect("an answer");
+            assert_eq!(&answer, b"pong");
+            if round == 0 {
+                break_down(machine, port, "router-restart-virt", "router");
+                machine.expect("flows go on");
+            }
+        }
+    });
+}
+
+/// Takes a domain's code away until it has noticed.
+fn break_down(machine: &mut Machine, port: u16, build: &str, domain: &str) {
+    let (address, size) = code(build, domain);
+    let mut debugger = Debugger::connect(port);
+    let code = debugger.read(address, size);
+    // All instructions are undefined now (Arm ARM C6.2, UDF).
+    debugger.write(address, &vec![0; size]);
+    drop(debugger);
+    // Whatever comes makes it run.
+    _ = try_run(5, "ping", &["-n", "-c", "1", "-W", "1", ROUTER_OUTSIDE]);
+    machine.expect(&format!("supervisor: {domain} faulted: undefined instruction"));
+    Debugger::connect(port).write(address, &code);
 }

@@ -28,6 +28,7 @@ pub fn check(draft: &mut Draft<'_>) {
             };
             let content = of_file.map_or(text.value.as_str(), |rules| rules.source.text.as_str()).to_string();
             check_rules(draft, domain, &content, &place);
+            check_networks(draft, domain);
         }
     }
 }
@@ -79,4 +80,27 @@ fn check_rules(draft: &mut Draft<'_>, domain: DraftDomain, text: &str, place: &P
     for problem in parse(text, &zones).err().unwrap_or_default() {
         draft.error(place.diagnostic(problem));
     }
+}
+
+/// Refuses two connections to one network: what comes over it comes over both, so that rules could
+/// not tell its zones apart.
+fn check_networks(draft: &mut Draft<'_>, domain: DraftDomain) {
+    let kind = draft.domains[domain].manifest.connections.first().map(|connection| connection.kind);
+    let of_kind = |slot: Option<usize>| {
+        slot.and_then(|slot| draft.domains[domain].manifest.connections.get(slot)).map(|own| own.kind) == kind
+    };
+    let own: Vec<_> = draft.clients.iter().filter(|client| client.domain == domain && of_kind(client.slot)).collect();
+    let mut diagnostics = Vec::new();
+    for (index, client) in own.iter().enumerate() {
+        let earlier = own.iter().take(index).find(|earlier| earlier.provider == client.provider);
+        if let (Some(earlier), Some(span)) = (earlier, &client.named_at) {
+            let message = format!("`{}` and `{}` are the same network", earlier.connection, client.connection);
+            let diagnostic =
+                draft.at(span, message).help("connect each to a card of its own, or to a switch of its own");
+            let other = earlier.named_at.clone().into_iter();
+            diagnostics
+                .push(other.fold(diagnostic, |diagnostic, at| diagnostic.related(draft.source, at, "the other")));
+        }
+    }
+    diagnostics.into_iter().for_each(|diagnostic| draft.error(diagnostic));
 }

@@ -1,0 +1,183 @@
+//! What becomes of packets: of those that belong to something, and of those that somebody has
+//! thought up.
+
+use super::*;
+use culm_flow::{Transport, flags};
+use proptest::prelude::*;
+
+const HOST: &str = "10.0.1.7";
+const PEER: &str = "198.51.100.9";
+
+#[test]
+fn answers_come_back_to_who_has_asked() {
+    let mut world = World::new();
+    let (asked, _) = world.passes(INNER, &udp((HOST, 1000), (PEER, 53), 10), OUTER);
+    let (port, _) = asked.transport.ports().expect("it has ports");
+    assert!((40000..41000).contains(&port), "{port}");
+    assert_eq!((asked.source, asked.hops), (address("192.0.2.2"), 63));
+    let (answer, bytes) = world.passes(OUTER, &udp((PEER, 53), ("192.0.2.2", port), 20), INNER);
+    assert_eq!(show(&answer), "198.51.100.9 53 10.0.1.7 1000");
+    assert_eq!(bytes.len(), 48);
+    // Somebody else who sends there is of no flow, and the rules let nobody in.
+    assert_eq!(world.drops(OUTER, &udp(("198.51.100.10", 53), ("192.0.2.2", port), 20)).denied, 1);
+}
+
+#[test]
+fn ipv6_passes_as_it_is() {
+    let mut world = World::with("default deny\nallow in inner out outer\nallow in inner out self\n", 1500);
+    // Its gateway's neighbours are asked for by discovery, which this world's do not answer.
+    let left = world.pass(INNER, &ping("2001:db8:1::7", "2001:db8::9", 8));
+    let [(OUTER, question)] = left.as_slice() else { panic!("{left:02x?}") };
+    assert_eq!((question[6], question[40]), (ICMP6, 135));
+    let (answer, _) = world.passes(INNER, &ping("2001:db8:1::7", "2001:db8:1::1", 8), INNER);
+    assert_eq!(answer.transport, Transport::Echo { is_request: false, identifier: 0x1234 });
+}
+
+#[test]
+fn ports_are_forwarded_from_both_sides() {
+    let mut world = World::new();
+    let syn = tcp((PEER, 999), ("192.0.2.2", 8080), flags::SYN, [5, 0]);
+    let (first, _) = world.passes(OUTER, &syn, INNER);
+    assert_eq!(show(&first), "198.51.100.9 999 10.0.1.5 80");
+    let answer = tcp(("10.0.1.5", 80), (PEER, 999), flags::SYN | flags::ACK, [77, 6]);
+    let (second, _) = world.passes(INNER, &answer, OUTER);
+    assert_eq!(show(&second), "192.0.2.2 8080 198.51.100.9 999");
+    // A host inside is seen from outside there, so that its answers come by way of the router.
+    let syn = tcp((HOST, 999), ("192.0.2.2", 8080), flags::SYN, [5, 0]);
+    let (hairpin, _) = world.passes(INNER, &syn, INNER);
+    let (port, _) = hairpin.transport.ports().expect("it has ports");
+    assert_eq!((hairpin.source, hairpin.destination), (address("192.0.2.2"), address("10.0.1.5")));
+    let answer = tcp(("10.0.1.5", 80), ("192.0.2.2", port), flags::SYN | flags::ACK, [77, 6]);
+    let (back, _) = world.passes(INNER, &answer, INNER);
+    assert_eq!(show(&back), "192.0.2.2 8080 10.0.1.7 999");
+}
+
+#[test]
+fn flows_go_on_in_the_next_life() {
+    let mut world = World::new();
+    let (asked, _) = world.passes(INNER, &udp((HOST, 1000), (PEER, 53), 10), OUTER);
+    let (port, _) = asked.transport.ports().expect("it has ports");
+    let mut world = world.reborn();
+    assert_eq!(world.kept, 1);
+    let (answer, _) = world.passes(OUTER, &udp((PEER, 53), ("192.0.2.2", port), 20), INNER);
+    assert_eq!(show(&answer), "198.51.100.9 53 10.0.1.7 1000");
+}
+
+#[test]
+fn nobody_sends_in_the_place_of_another() {
+    let mut world = World::new();
+    for (network, from, to) in [
+        (OUTER, HOST, PEER),
+        (INNER, PEER, "198.51.100.10"),
+        (OUTER, "127.0.0.1", HOST),
+        (OUTER, "224.0.0.1", HOST),
+        (OUTER, "10.0.1.255", HOST),
+        (OUTER, "192.0.2.2", HOST),
+        (INNER, "10.0.1.1", PEER),
+        (INNER, HOST, HOST),
+    ] {
+        assert_eq!(world.drops(network, &udp((from, 1), (to, 2), 0)).spoofed, 1, "{from} {to}");
+    }
+    for to in ["224.0.0.1", "10.0.1.255", "255.255.255.255", "127.0.0.1"] {
+        assert_eq!(world.drops(OUTER, &udp((PEER, 1), (to, 2), 0)).stray, 1, "{to}");
+    }
+    // Nor as the end of a flow that is there.
+    world.passes(INNER, &udp((HOST, 1000), (PEER, 53), 10), OUTER);
+    assert_eq!(world.drops(OUTER, &udp((HOST, 1000), (PEER, 53), 10)).spoofed, 1);
+}
+
+#[test]
+fn senders_are_told() {
+    let mut world = World::new();
+    let late = change(udp((HOST, 1000), (PEER, 53), 10), 8, 1);
+    let (error, bytes) = world.passes(INNER, &late, INNER);
+    assert_eq!((error.source, error.destination), (address("10.0.1.1"), address(HOST)));
+    assert_eq!(bytes[20..22], [11, 0]);
+    // A rule that rejects says so in the way of the protocol.
+    let (reset, _) = world.passes(OUTER, &tcp((PEER, 9), ("10.0.1.6", 22), flags::SYN, [5, 0]), OUTER);
+    let Transport::Tcp(segment) = reset.transport else { panic!("{reset:?}") };
+    assert_eq!((segment.flags, segment.acknowledgement), (flags::RST | flags::ACK, 6));
+    let (_, bytes) = world.passes(OUTER, &udp((PEER, 9), ("10.0.1.6", 22), 0), OUTER);
+    assert_eq!(bytes[20..22], [3, 13]);
+}
+
+#[test]
+fn a_narrow_network_has_its_packets_cut_or_refused() {
+    let mut world = World::with(RULES, 1280);
+    let long = udp((HOST, 1000), (PEER, 53), 1400);
+    let (_, error) = world.passes(INNER, &long, INNER);
+    assert_eq!(error[20..28], [3, 4, error[22], error[23], 0, 0, 5, 0]);
+    // Where its sender allows it, it is divided.
+    let left = world.pass(INNER, &change(long, 6, 0));
+    let parts: Vec<Packet> = left.iter().map(|(_, bytes)| Packet::read(bytes).expect("a packet")).collect();
+    let places: Vec<_> = parts.iter().filter_map(|part| part.fragment).map(|part| (part.offset, part.more)).collect();
+    assert_eq!(places, [(0, true), (1256, false)]);
+    assert!(parts.iter().all(|part| part.length <= 1280));
+    // A connection learns at its beginning.
+    let (_, syn) = world.passes(INNER, &tcp((HOST, 999), (PEER, 80), flags::SYN, [5, 0]), OUTER);
+    assert_eq!(syn[40..44], [2, 4, 0x04, 0xd8]);
+}
+
+#[test]
+fn errors_about_a_flow_come_back_through_nat() {
+    let mut world = World::new();
+    let (_, sent) = world.passes(INNER, &udp((HOST, 1000), (PEER, 53), 10), OUTER);
+    let mut message = vec![3, 4, 0, 0, 0, 0, 5, 0];
+    message.extend(&sent[..28]);
+    let error = packet("203.0.113.1", "192.0.2.2", ICMP, message, Some(2));
+    let (told, bytes) = world.passes(OUTER, &error, INNER);
+    assert_eq!((told.source, told.destination), (address("203.0.113.1"), address(HOST)));
+    let Transport::Error(quoted) = told.transport else { panic!("{told:?}") };
+    assert_eq!((quoted.tuple.source, quoted.tuple.source_port), (address(HOST), 1000));
+    assert_eq!(bytes[26..28], [5, 0]);
+}
+
+#[test]
+fn one_source_has_its_share_of_flows_and_no_more() {
+    let mut world = World::new();
+    world.passes(INNER, &udp(("10.0.1.8", 1000), (PEER, 53), 10), OUTER);
+    for port in 1000..1200 {
+        world.passes(INNER, &udp((HOST, port), (PEER, 53), 10), OUTER);
+    }
+    let tally = world.router.tally();
+    assert_eq!((tally.begun, tally.made_way), (201, 168));
+    world.passes(INNER, &udp(("10.0.1.8", 1000), (PEER, 53), 10), OUTER);
+    assert_eq!(world.router.tally().begun, 0, "the other's flow is still there");
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_nothing_breaks(
+        packets in prop::collection::vec((any::<bool>(), 0_usize..6, any::<[(u8, u8); 4]>(), 0_usize..80), 1..40),
+    ) {
+        let mut world = World::new();
+        for (is_outer, which, changes, length) in packets {
+            let mut bytes = match which {
+                0 => udp((HOST, 1000), (PEER, 53), 30),
+                1 => tcp((HOST, 999), (PEER, 80), flags::SYN, [5, 0]),
+                2 => ping("2001:db8:1::7", "2001:db8::9", 8),
+                3 => ping(HOST, "10.0.1.1", 30),
+                4 => udp((PEER, 53), ("192.0.2.2", 40_000), 30),
+                _ => vec![length as u8; length],
+            };
+            for (at, value) in changes {
+                let at = usize::from(at) % bytes.len().max(1);
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte = value;
+                }
+            }
+            if bytes.len() >= 20 && bytes[0] >> 4 == 4 {
+                bytes = change(bytes, 1, 0);
+            }
+            bytes.truncate(bytes.len() - length.min(bytes.len() / 3));
+            let network = if is_outer { OUTER } else { INNER };
+            let mut sent = Sent::default();
+            world.router.take(network, PacketHeader::default(), &frame(link(network), neighbour(network), &bytes), &mut sent);
+            world.now = Instant(world.now.0 + 500_000);
+            world.router.begin(world.now, &mut sent);
+            for (_, frame) in sent.0.iter().filter(|(_, frame)| frame[12..14] == [8, 0]) {
+                prop_assert!(Packet::read(&frame[ETHERNET_HEADER..]).is_ok());
+            }
+        }
+    }
+}
