@@ -241,10 +241,21 @@ pub struct Guests<'a> {
     pub name: &'a str,
     /// How many there are.
     pub count: u8,
-    /// Whether a switch without a card joins them; else they share the card.
-    pub is_switched: bool,
+    /// What joins them.
+    pub joint: Joint,
     /// What the last one is told on its command line besides.
     pub last: &'a str,
+}
+
+/// What joins guests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joint {
+    /// They share the network card.
+    Card,
+    /// A switch without a card.
+    Switch,
+    /// Nothing stands between the two: they are the ends of a link.
+    Link,
 }
 
 impl Guests<'_> {
@@ -254,7 +265,7 @@ impl Guests<'_> {
     /// The core of the first one: that of the card has no guest, so that each further guest is as
     /// far from it as the first.
     fn first_core(&self) -> u32 {
-        u32::from(!self.is_switched)
+        u32::from(self.joint == Joint::Card)
     }
 
     /// Cores that the machine needs.
@@ -274,20 +285,26 @@ impl Guests<'_> {
              [device.uart0]\npriority = 60\n\n[device.rng0]\npriority = 230\n\n",
             self.name
         );
-        text.push_str(match self.is_switched {
-            true => "[pd.switch]\ncomponent = \"switch\"\npriority = 150\n",
-            false => "[device.nic0]\npriority = 240\n",
-        });
-        let card = if self.is_switched { "switch" } else { "nic0" };
+        let (provider, card) = match self.joint {
+            Joint::Card => ("[device.nic0]\npriority = 240\n", "nic0"),
+            Joint::Switch => ("[pd.switch]\ncomponent = \"switch\"\npriority = 150\n", "switch"),
+            Joint::Link => ("", "monitor0"),
+        };
+        text.push_str(provider);
         for guest in 0..self.count {
             let core = self.first_core() + u32::from(guest);
             let last = if guest + 1 == self.count { self.last } else { "" };
             let (address, mac) = (client_address(guest), client_mac(guest));
             let line = format!("{command_line} address={address} {last}");
+            // A link is a key of the second one's alone.
+            let net = match (self.joint, guest) {
+                (Joint::Link, 0) => String::new(),
+                _ => format!("net = {{ device = \"{card}\", mac = \"{mac}\" }}\n"),
+            };
             let _ = write!(
                 text,
                 "\n[pd.monitor{guest}]\ncomponent = \"vmm\"\npriority = 50\ncore = {core}\nguest = \"linux{guest}\"\n\
-                 console = \"uart0\"\nentropy = \"rng0\"\nnet = {{ device = \"{card}\", mac = \"{mac}\" }}\n\n\
+                 console = \"uart0\"\nentropy = \"rng0\"\n{net}\n\
                  [guest.linux{guest}]\nkernel = {:?}\ninitrd = {:?}\nmemory = \"{}MiB\"\npriority = 40\n\
                  command_line = {:?}\n",
                 kernel.display().to_string(),
@@ -358,13 +375,17 @@ mod tests {
         let guest: toml::Table = toml::from_str(&guest.text.unwrap()).unwrap();
         assert_eq!(guest["guest"]["linux"]["initrd"].as_str(), Some("/b.cpio"));
         assert_eq!(guest["guest"]["linux"]["cores"].as_array().unwrap().len(), 2);
-        let guests = Guests { name: "p", count: 2, is_switched: true, last: "ask=198.18.0.2" };
+        let guests = Guests { name: "p", count: 2, joint: Joint::Switch, last: "ask=198.18.0.2" };
         let pair: toml::Table = toml::from_str(&guests.text(Path::new("/a"), Path::new("/b"), "quiet")).unwrap();
         assert_eq!((guests.cores(), pair["pd"]["monitor1"]["core"].as_integer()), (2, Some(1)));
         let line = |guest: &str| pair["guest"][guest]["command_line"].as_str().map(str::to_owned);
         assert_eq!(line("linux0").as_deref(), Some("quiet address=198.18.0.2"));
         assert_eq!(line("linux1").as_deref(), Some("quiet address=198.18.0.3 ask=198.18.0.2"));
-        assert_eq!(Guests { is_switched: false, ..guests }.cores(), 3);
+        assert_eq!(Guests { joint: Joint::Card, ..guests }.cores(), 3);
+        let link = Guests { joint: Joint::Link, ..guests };
+        let link: toml::Table = toml::from_str(&link.text(Path::new("/a"), Path::new("/b"), "quiet")).unwrap();
+        assert_eq!(link["pd"]["monitor1"]["net"]["device"].as_str(), Some("monitor0"));
+        assert!(link["pd"]["monitor0"].get("net").is_none() && link["pd"].get("switch").is_none());
         assert_eq!(memory["region"].as_array().unwrap().len(), 2);
         assert_eq!(domains["bystander1"]["config"]["period"].as_str(), Some("10ms"));
     }

@@ -1,5 +1,5 @@
-//! Several guests at a time: packets from one to another through a switch, without a card in
-//! between, and what a packet costs as more of them share a card.
+//! Several guests at a time: packets from one to another, through a switch without a card and over
+//! a link with nothing in between, and what a packet costs as more of them share a card.
 //!
 //! They are small Linuxes, each on an emulated core of its own.
 
@@ -10,9 +10,9 @@ use super::marks::wait;
 use crate::lab::{Lab, Setup};
 use crate::linux;
 use crate::results::{Results, Side};
-use crate::systems::{Guests, client_address};
+use crate::systems::{Guests, Joint, client_address};
 use anyhow::Result;
-use culm_bench_guest::pair::PAIR;
+use culm_bench_guest::pair::{PAIR, Pair};
 use culm_bench_load::Mode;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -29,24 +29,28 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Runs the rows.
 pub fn run(lab: &Lab, results: &mut Results) {
-    lab.attempt(BENCH, "pair", || pair(lab, results));
+    lab.attempt(BENCH, "pair", || pair(lab, results, Joint::Switch, "pair"));
+    lab.attempt(BENCH, "link", || pair(lab, results, Joint::Link, "link"));
     lab.attempt(BENCH, "guests", || sharing(lab, results));
 }
 
-/// A Linux asks the echo server of another, through a switch.
-fn pair(lab: &Lab, results: &mut Results) -> Result<()> {
-    if !PAIR.iter().any(|pair| lab.wants(BENCH, pair.row)) {
+/// A Linux asks the echo server of another, through what joins them. The rows are those of a pair,
+/// with another beginning.
+fn pair(lab: &Lab, results: &mut Results, joint: Joint, beginning: &str) -> Result<()> {
+    let row = |pair: &Pair| pair.row.replacen("pair", beginning, 1);
+    if !PAIR.iter().any(|pair| lab.wants(BENCH, &row(pair))) {
         return Ok(());
     }
+    let name = format!("bench-guests-{beginning}");
     let ask = format!("ask={}", client_address(0));
-    let guests = Guests { name: "bench-guests-pair", count: 2, is_switched: true, last: &ask };
+    let guests = Guests { name: &name, count: 2, joint, last: &ask };
     let (mut machine, image) = lab.start_guests(&guests, &Setup::default())?;
     let marks = wait(&mut machine, PAIR.len())?;
     let subject = lab.wait_until_quiet(machine, Some(image))?;
-    for pair in PAIR.iter().filter(|pair| lab.wants(BENCH, pair.row)) {
+    for pair in PAIR.iter().filter(|pair| lab.wants(BENCH, &row(pair))) {
         if let Some((sample, mut params)) = marked(&subject, &marks, pair.number, "packet") {
             params.extend([("size".to_owned(), json!(pair.size)), ("window".to_owned(), json!(pair.window))]);
-            results.record(Side::Culm, BENCH, pair.row, &params, sample);
+            results.record(Side::Culm, BENCH, &row(pair), &params, sample);
         }
     }
     Ok(())
@@ -66,7 +70,7 @@ fn sharing(lab: &Lab, results: &mut Results) -> Result<()> {
     let mut first = None;
     for count in COUNTS {
         let name = format!("bench-guests-{count}");
-        let guests = Guests { name: &name, count, is_switched: false, last: "" };
+        let guests = Guests { name: &name, count, joint: Joint::Card, last: "" };
         let (mut machine, image) = lab.start_guests(&guests, &Setup::default())?;
         for guest in 0..count {
             machine.wait_for(&format!("{} {}", linux::READY, client_address(guest)), PATIENCE)?;
