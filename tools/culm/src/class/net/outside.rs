@@ -116,6 +116,9 @@ impl Options {
     }
 }
 
+/// The port of web servers.
+const HTTP: u16 = 80;
+
 /// How the network cards are connected: each to a network of its own, QEMU's or a TAP interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Network {
@@ -165,7 +168,12 @@ impl Network {
                 true => ", a port that no component's configuration names: does anybody listen there?",
                 false => "",
             };
-            format!("{protocol}{both} port {host} leads to the guest's {place}{listener}")
+            // What listens there is a web server, whoever it is.
+            let page = match (*protocol, *guest) {
+                (Protocol::Tcp, HTTP) => format!(": http://localhost:{host}/"),
+                _ => String::new(),
+            };
+            format!("{protocol}{both} port {host} leads to the guest's {place}{listener}{page}")
         };
         forwards.iter().filter(|forward| !is_told(forward)).map(line).collect()
     }
@@ -305,7 +313,13 @@ mod tests {
     #[test]
     fn a_port_by_both_protocols_is_told_of_once() {
         let said = user(&["8080:80", "udp:8080:80", "udp:7007:7"]).announcements();
-        assert_eq!(said, ["tcp and udp port 8080 leads to the guest's 80", "udp port 7007 leads to the guest's 7"]);
+        assert_eq!(
+            said,
+            [
+                "tcp and udp port 8080 leads to the guest's 80: http://localhost:8080/",
+                "udp port 7007 leads to the guest's 7"
+            ]
+        );
     }
 
     #[test]
