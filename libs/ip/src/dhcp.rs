@@ -1,4 +1,4 @@
-//! DHCP's client (RFC 2131, with options of RFC 2132): an address from a server, and what comes
+//! DHCP (RFC 2131, with options of RFC 2132). [`server`] leases addresses; the rest is the client: an address from a server, and what comes
 //! with it, kept as long as the server says.
 //!
 //! [`Client`] decides what is sent when, and what an answer changes; [`message`] has the format.
@@ -11,6 +11,7 @@
 
 mod client;
 mod message;
+pub mod server;
 
 pub use client::{Client, Outcome, Step};
 pub use message::{Answer, Kind, LONGEST, Lease, NAME_SERVERS, Request};

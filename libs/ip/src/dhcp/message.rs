@@ -11,21 +11,21 @@ use core::time::Duration;
 pub const LONGEST: usize = 300;
 
 /// Bytes of the fields before the options.
-const FIXED: usize = 236;
+pub(super) const FIXED: usize = 236;
 
 /// Bytes of the fields for a server's and a file's name, the first of which stands at this offset.
 const SERVER_NAME: (usize, usize) = (44, 64);
 const FILE_NAME: (usize, usize) = (108, 128);
 
 /// What options begin with (RFC 2131 §3).
-const COOKIE: [u8; 4] = [99, 130, 83, 99];
+pub(super) const COOKIE: [u8; 4] = [99, 130, 83, 99];
 
 /// Operations: to a server, and from one.
-const TO_SERVER: u8 = 1;
-const TO_CLIENT: u8 = 2;
+pub(super) const TO_SERVER: u8 = 1;
+pub(super) const TO_CLIENT: u8 = 2;
 
 /// Kind of link and length of its addresses: Ethernet.
-const ETHERNET: [u8; 2] = [1, 6];
+pub(super) const ETHERNET: [u8; 2] = [1, 6];
 
 /// Name servers that are taken.
 pub const NAME_SERVERS: usize = 3;
@@ -38,7 +38,7 @@ const SHORTEST_LEASE: u32 = 10;
 const LEAST_MTU: u16 = crate::ipv4::MINIMUM_MTU;
 
 /// Numbers of options.
-mod option {
+pub(super) mod option {
     pub const PADDING: u8 = 0;
     pub const MASK: u8 = 1;
     pub const ROUTERS: u8 = 3;
