@@ -1,5 +1,5 @@
 //! A hundred thousand connections of a server at once, each with slices of its own out of a few
-//! large ones; and what a segment costs among few and among many.
+//! large ones. What a segment costs among few and among many, `examples/cost.rs` shows.
 
 use culm_tcp::{
     Algorithm, Connection, Ending, FEWEST_RECORDS, Flags, Header, Instant, Island, Options, Piece, Sent, Sequence,
@@ -115,25 +115,5 @@ fn a_hundred_thousand_connections_answer_and_close() {
         };
         connection.receive(&header, 0, Instant(7000), |_| {});
         assert_eq!((connection.ending(), connection.deadline()), (Some(Ending::Closed), None));
-    }
-}
-
-/// `cargo test --release -p culm-tcp --test many -- --ignored --nocapture`
-#[test]
-#[ignore = "prints times, and asserts nothing"]
-fn what_a_request_costs_among_few_and_many() {
-    println!("a connection has {} bytes", size_of::<Connection<'_>>());
-    for count in [1, 100, 10_000, 100_000] {
-        let mut memory = Memory::new(count);
-        let mut connections = memory.open();
-        let rounds = (2_000_000 / count) as u32;
-        let start = std::time::Instant::now();
-        for round in 0..rounds {
-            for connection in &mut connections {
-                exchange(connection, round, 2000 + u64::from(round) * 1000);
-            }
-        }
-        let each = start.elapsed().as_nanos() as f64 / f64::from(rounds) / count as f64;
-        println!("{count} connections: {each:.0} ns for a request and its answer");
     }
 }

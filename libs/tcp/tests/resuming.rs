@@ -23,7 +23,7 @@ fn what_was_agreed_on_holds() {
     script.expect(". 889+888 ack 1");
     script.nothing();
     script.inject(". 101+10 ack 1777 win 2000 stamps 60:1050");
-    script.expect(". 1777+860 ack 1 blocks 101-111");
+    script.expect(". 1777+876 ack 1 blocks 101-111");
 }
 
 #[test]

@@ -28,7 +28,9 @@ impl Connection<'_> {
     ) -> Option<Placement> {
         if self.is_expected(header, length) {
             self.note_stamp(header, now);
-            self.take_acknowledgement(header, length, now, &mut release);
+            if !self.is_data_alone(header, length, now) {
+                self.take_acknowledgement(header, length, now, &mut release);
+            }
             return self.take_payload(header, length, now);
         }
         match self.state {
@@ -55,6 +57,22 @@ impl Connection<'_> {
             && !header.acknowledgement.is_before(self.una)
             && !header.acknowledgement.is_after(self.nxt)
             && self.is_stamp_in_order(header)
+    }
+
+    /// Returns whether a segment that is expected brings data and tells nothing new of what this
+    /// side sends, as all of a download's do. Takes note of it then.
+    #[inline]
+    fn is_data_alone(&mut self, header: &Header, length: u32, now: Instant) -> bool {
+        let is_alone = length > 0
+            && header.acknowledgement == self.una
+            && self.window > 0
+            && u32::from(header.window) << self.send_scale == self.window
+            && header.options.sack.is_empty();
+        if is_alone {
+            self.window_from = (header.sequence, header.acknowledgement);
+            (self.heard_at, self.questions) = (now, 0);
+        }
+        is_alone
     }
 
     #[inline]

@@ -35,6 +35,17 @@ impl Transmission {
 impl Connection<'_> {
     /// Returns the next segment to be sent at `now`, or the next train; `None` if there is none.
     pub fn transmit(&mut self, now: Instant) -> Option<Transmission> {
+        // After nearly each segment it is asked for one more.
+        if self.state == State::Established
+            && self.acknowledgement != Acknowledgement::Now
+            && self.board.lost() == 0
+            && self.due.is_none()
+            && (self.timer.is_some() || self.board.is_empty())
+            && self.pending() == 0
+        {
+            self.is_limited = false;
+            return None;
+        }
         if let Some(header) = self.reset.take() {
             return Some(Transmission::bare(header));
         }
@@ -104,7 +115,7 @@ impl Connection<'_> {
     /// Returns a header that acknowledges all there is, and takes note of that.
     #[inline]
     fn header(&mut self, sequence: Sequence, flags: Flags, now: Instant) -> Header {
-        let sack = if self.has_sack { self.incoming.blocks() } else { Default::default() };
+        let sack = if self.has_sack && self.incoming.news(1) > 0 { self.incoming.blocks() } else { Default::default() };
         let window = self.announce();
         self.acknowledged = self.incoming.next;
         self.acknowledgement = Acknowledgement::None;
