@@ -76,6 +76,8 @@ pub struct Setup {
     pub image: Option<PathBuf>,
     /// Whether its network device computes no checksums and cuts no segments.
     pub without_offloads: bool,
+    /// Whether its wire can have faults. It offers no offloads then.
+    pub faulty: bool,
     /// Whether it has a second network device, for what is beside the one that is measured.
     pub beside: bool,
     /// Whether it has a source of random bytes, without which a Linux that lacks a seed makes some
@@ -99,6 +101,7 @@ impl Display for Setup {
         if let Some(device) = self.disk {
             write!(f, ", a disk ({device})")?;
         }
+        f.write_str(if self.faulty { ", a wire with faults" } else { "" })?;
         f.write_str(if self.without_offloads { ", without offloads" } else { "" })
     }
 }
@@ -228,7 +231,10 @@ impl Lab {
         self.linux.get().context("the Linux baseline is not prepared")
     }
 
-    fn network(&self) -> Result<Network> {
+    fn network(&self, setup: &Setup) -> Result<Network> {
+        if setup.faulty {
+            return Network::faulty(self.load_processor);
+        }
         let udp = [port::ECHO, port::ECHO_BATCH].map(Port::Udp);
         let tcp = [port::DISCARD, port::SOURCE, port::HTTP, port::IPERF].map(Port::Tcp);
         let ports = [udp.as_slice(), &tcp].concat();
@@ -271,7 +277,7 @@ impl Lab {
         eprintln!("bench: booting {} ({}{setup})", variant.name(), kernel.version);
         let command_line = format!("{} {more}", variant.command_line()).trim().to_owned();
         let spec = self.boot_spec(kernel.path.clone(), Some(initrd), command_line, setup);
-        BootedMachine::start(&spec, self.network()?)
+        BootedMachine::start(&spec, self.network(setup)?)
     }
 
     /// The same with dd and fio, which it has read and write a disk.
@@ -304,7 +310,7 @@ impl Lab {
         eprintln!("bench: booting culm ({}{setup})", system.name);
         let spec = self.boot_spec(image.image.path.clone(), None, String::new(), setup);
         let spec = BootSpec { own: profile::own(&image), ..spec };
-        Ok((BootedMachine::start(&spec, self.network()?)?, image))
+        Ok((BootedMachine::start(&spec, self.network(setup)?)?, image))
     }
 
     /// Boots a system of Culm until its server answers, where it has one, or for a moment.

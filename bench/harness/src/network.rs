@@ -1,13 +1,14 @@
-//! The wire between load generator and guest: a TAP device in a network namespace of its own, or
-//! user networking.
+//! The wire between load generator and guest: a TAP device in a network namespace of its own, the
+//! same with faults between it and the guest, or user networking.
 //!
 //! The namespace has no name and the TAP device is not persistent: both vanish with the process,
 //! however it ends. Culm and Linux have the same addresses.
 
-use anyhow::{Context, Result};
-use culm_wire::{Namespace, ip};
+use anyhow::{Context, Result, bail};
+use culm_wire::{Faults, Namespace, Relay, ip};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixDatagram;
 
 pub use culm_wire::{GUEST, HOST, MAC};
 
@@ -44,6 +45,15 @@ pub enum Network {
         /// The namespace.
         namespace: Namespace,
     },
+    /// A TAP device in a namespace of its own, and a wire with faults from there to the guest.
+    Faulty {
+        /// QEMU's end of the wire.
+        socket: UnixDatagram,
+        /// The wire.
+        relay: Relay,
+        /// The namespace.
+        namespace: Namespace,
+    },
     /// QEMU's user networking with a local port for each of the guest's.
     User {
         /// Guest's port and local port.
@@ -63,22 +73,41 @@ impl Network {
     /// A TAP device in a new namespace.
     pub fn tap() -> Result<Network> {
         let set_up = || {
-            let tap = open_tap(DEVICE).context("no permission for a TAP device (/dev/net/tun)")?;
-            ip(&format!("addr add {HOST}/24 dev {DEVICE}"))?;
-            ip(&format!("link set {DEVICE} up"))?;
-            // Known from the start, so that the first packet is no question for the guest's
-            // address.
-            ip(&format!("neigh add {GUEST} lladdr {MAC} dev {DEVICE}"))?;
+            let tap = set_up_tap(libc::IFF_VNET_HDR)?;
             // A load of many connections wants many ports.
             std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "1024 65535")
                 .context("cannot widen the range of ports")?;
-            let beside = open_tap(DEVICE_BESIDE).context("no permission for a second TAP device (/dev/net/tun)")?;
+            let beside = open_tap(DEVICE_BESIDE, libc::IFF_VNET_HDR)
+                .context("no permission for a second TAP device (/dev/net/tun)")?;
             ip(&format!("addr add {HOST_BESIDE}/24 dev {DEVICE_BESIDE}"))?;
             ip(&format!("link set {DEVICE_BESIDE} up"))?;
             Ok((tap, beside))
         };
         let (namespace, (tap, beside)) = Namespace::new(set_up)?;
         Ok(Network::Tap { tap, beside, namespace })
+    }
+
+    /// A TAP device in a new namespace, and a wire from there to the guest that has no fault yet.
+    /// Frames are passed on by a thread on `processor`.
+    pub fn faulty(processor: Option<usize>) -> Result<Network> {
+        let set_up = || {
+            // So many frames wait for QEMU at most; sockets take the bound when they are made.
+            std::fs::write("/proc/sys/net/unix/max_dgram_qlen", "4096").context("cannot lengthen a queue")?;
+            Ok((set_up_tap(0)?, UnixDatagram::pair()?))
+        };
+        let (namespace, (tap, (socket, other))) = Namespace::new(set_up)?;
+        let relay = Relay::start(tap, other, move || crate::spawn::pin(processor));
+        Ok(Network::Faulty { socket, relay, namespace })
+    }
+
+    /// Sets what a wire with faults does from now on.
+    ///
+    /// # Errors
+    /// If this is none.
+    pub fn set_faults(&self, faults: Faults) -> Result<()> {
+        let Network::Faulty { relay, .. } = self else { bail!("this wire has no faults") };
+        relay.set(faults);
+        Ok(())
     }
 
     /// User networking, with a free local port for each of `ports`.
@@ -98,6 +127,9 @@ impl Network {
     pub fn option(&self, name: &str) -> String {
         match self {
             Network::Tap { tap, .. } => format!("tap,id={name},fd={}", tap.as_raw_fd()),
+            Network::Faulty { socket, .. } => {
+                format!("dgram,id={name},local.type=fd,local.str={}", socket.as_raw_fd())
+            }
             Network::User { forwards } => {
                 let mut option = format!("user,id={name},net=198.18.0.0/24,host={HOST}");
                 for (port, local) in forwards {
@@ -116,7 +148,9 @@ impl Network {
     pub fn option_beside(&self, name: &str) -> String {
         match self {
             Network::Tap { beside, .. } => format!("tap,id={name},fd={}", beside.as_raw_fd()),
-            Network::User { .. } => format!("user,id={name},net={HOST_BESIDE}/24,host={HOST_BESIDE}"),
+            Network::Faulty { .. } | Network::User { .. } => {
+                format!("user,id={name},net={HOST_BESIDE}/24,host={HOST_BESIDE}")
+            }
         }
     }
 
@@ -124,6 +158,7 @@ impl Network {
     pub fn inherited(&self) -> [Option<RawFd>; 2] {
         match self {
             Network::Tap { tap, beside, .. } => [tap, beside].map(|file| Some(file.as_raw_fd())),
+            Network::Faulty { socket, .. } => [Some(socket.as_raw_fd()), None],
             Network::User { .. } => [None; 2],
         }
     }
@@ -136,7 +171,7 @@ impl Network {
     /// Where a port of the guest is reached.
     pub fn address(&self, port: Port) -> Result<SocketAddr> {
         match self {
-            Network::Tap { .. } => {
+            Network::Tap { .. } | Network::Faulty { .. } => {
                 let (Port::Udp(number) | Port::Tcp(number)) = port;
                 Ok((GUEST, number).into())
             }
@@ -151,15 +186,25 @@ impl Network {
     /// Runs `work` where the guest is reached: threads and processes that it starts are there too.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         match self {
-            Network::Tap { namespace, .. } => namespace.within(work),
+            Network::Tap { namespace, .. } | Network::Faulty { namespace, .. } => namespace.within(work),
             Network::User { .. } => work(),
         }
     }
 }
 
-/// A TAP device that passes virtio's header through, so that offloads work as with QEMU's own TAP
-/// devices.
-fn open_tap(name: &str) -> std::io::Result<OwnedFd> {
+/// Makes the TAP device of the load, in the namespace of this thread.
+fn set_up_tap(header: libc::c_int) -> Result<OwnedFd> {
+    let tap = open_tap(DEVICE, header).context("no permission for a TAP device (/dev/net/tun)")?;
+    ip(&format!("addr add {HOST}/24 dev {DEVICE}"))?;
+    ip(&format!("link set {DEVICE} up"))?;
+    // Known from the start, so that the first packet is no question for the guest's address.
+    ip(&format!("neigh add {GUEST} lladdr {MAC} dev {DEVICE}"))?;
+    Ok(tap)
+}
+
+/// A TAP device. With `IFF_VNET_HDR` it passes virtio's header through, so that offloads work as
+/// with QEMU's own TAP devices; with 0 its frames are what a wire carries.
+fn open_tap(name: &str, header: libc::c_int) -> std::io::Result<OwnedFd> {
     // SAFETY: the path ends in zero; the descriptor is ours alone afterwards.
     let tap = unsafe {
         let file = libc::open(c"/dev/net/tun".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK);
@@ -173,7 +218,7 @@ fn open_tap(name: &str) -> std::io::Result<OwnedFd> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as i16;
+    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | header) as i16;
     // SAFETY: the kernel reads and writes `request`, which is what this call takes.
     if unsafe { libc::ioctl(tap.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) } < 0 {
         return Err(std::io::Error::last_os_error());

@@ -7,6 +7,11 @@
 
 #![forbid(unsafe_code)]
 
+mod narrow;
+mod relay;
+
+pub use relay::{Faults, Relay};
+
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sched::{CloneFlags, setns, unshare};
 use std::fs::File;

@@ -323,6 +323,7 @@ $b ip link set eth0 up
 for word in $($b cat /proc/cmdline); do
     case $word in
     culm.ipc) /bin/peer ipc ;;
+    culm.congestion=*) echo ${{word#*=}} >/proc/sys/net/ipv4/tcp_congestion_control ;;
     culm.booted) /bin/peer booted ;;
     culm.work)
         {work} ;;

@@ -4,10 +4,10 @@ use crate::lab::Lab;
 use crate::spawn::{Ties, run, tie};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The counts of a client.
 #[derive(Clone, Copy, Debug, Default)]
@@ -135,6 +135,26 @@ pub fn download(address: SocketAddr, path: &str, expected: usize) -> Result<usiz
         Some(size) if size == expected => Ok(size),
         _ => bail!("{path}: {body:?} bytes arrived instead of {expected}"),
     }
+}
+
+/// Downloads a file over and over, on one connection after the other, for so long. Returns the bytes
+/// that have come.
+pub fn download_for(address: SocketAddr, path: &str, time: Duration) -> Result<usize> {
+    let (begin, mut buffer, mut bytes) = (Instant::now(), vec![0; 1 << 18], 0);
+    while begin.elapsed() < time {
+        let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(30))?;
+        stream.set_read_timeout(Some(Duration::from_millis(100)))?;
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: guest\r\nConnection: close\r\n\r\n").as_bytes())?;
+        while begin.elapsed() < time {
+            match stream.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => bytes += count,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(error) => return Err(error).context("the download stopped"),
+            }
+        }
+    }
+    Ok(bytes)
 }
 
 /// A counter of Culm's web server, as its status page has it.

@@ -23,6 +23,7 @@ pub mod steps;
 pub mod tcp;
 pub mod tools;
 pub mod web;
+pub mod wire;
 
 use crate::lab::Lab;
 use crate::results::Results;
@@ -37,6 +38,12 @@ pub const ALL: &[(&str, &str, Run)] = &[
     ("net", "UDP echo by size and window, round trips, overload; Linux: our echo server", net::run),
     ("tcp", "bulk TCP in, out and both ways; Linux: the same servers, and iperf3", tcp::run),
     ("web", "HTTP by size, by requests per connection and by rate, overload, floods; Linux: nginx", web::run),
+    (
+        "wire",
+        "a large file over a wire that delays, loses, reorders and duplicates, and over a narrow link; Linux: nginx \
+         with CUBIC and with Reno",
+        wire::run,
+    ),
     ("crossing", "what each further component in a packet's way costs", crossing::run),
     ("steps", "the echo path with and without each idea", steps::run),
     (
