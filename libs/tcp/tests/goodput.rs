@@ -29,11 +29,13 @@ const WIRE: Wire = Wire {
     duplicates: 0,
     corrupts: 0,
     reorders: 0,
+    marks: 0,
     lateness: 0,
     rate: 125_000_000,
     patience: 20_000,
     carries: 0,
     tells: false,
+    shrinks_at: 0,
     losses_in_a_row: 1000,
 };
 

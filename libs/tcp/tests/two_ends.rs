@@ -21,14 +21,18 @@ struct Case {
     is_cubic: bool,
     opens_twice: bool,
     train: u32,
+    ecn: [bool; 2],
+    first_capacity: [u32; 2],
 }
 
 fn any_wire() -> impl Strategy<Value = Wire> {
     (
         (0_u32..100_000, 0_u32..150, 0_u32..100, 0_u32..50, 0_u32..200, 0_u32..60_000, 0_u64..4),
-        (prop_oneof![Just(0), 536_u16..1460], any::<bool>()),
+        (prop_oneof![Just(0), 536_u16..1460], any::<bool>(), 0_u64..2_000_000, 0_u32..100),
     )
-        .prop_map(|((delay, loses, duplicates, corrupts, reorders, lateness, rate), (carries, tells))| Wire {
+        .prop_map(|((delay, loses, duplicates, corrupts, reorders, lateness, rate), path)| Wire {
+            marks: path.3,
+            shrinks_at: path.2,
             delay,
             loses,
             duplicates,
@@ -37,8 +41,8 @@ fn any_wire() -> impl Strategy<Value = Wire> {
             lateness,
             rate: [0, 100_000, 1_000_000, 10_000_000][rate as usize],
             patience: 50_000,
-            carries,
-            tells,
+            carries: path.0,
+            tells: path.1,
             losses_in_a_row: 3,
         })
 }
@@ -48,7 +52,7 @@ fn any_case() -> impl Strategy<Value = Case> {
     (
         (any::<u64>(), [0_u64..200_000, 0_u64..200_000], both(1..200_000), [500_u16..=1460, 500_u16..=1460]),
         (both(1..30_000), both(1..100_000), both(0..200_000), [1_usize..40, 1_usize..40]),
-        (any::<bool>(), any::<bool>(), 1_u32..65_536),
+        (any::<bool>(), any::<bool>(), 1_u32..65_536, any::<[bool; 2]>(), both(0..20_000)),
     )
         .prop_map(|(first, second, third)| Case {
             seed: first.0,
@@ -62,6 +66,8 @@ fn any_case() -> impl Strategy<Value = Case> {
             is_cubic: third.0,
             opens_twice: third.1,
             train: third.2,
+            ecn: third.3,
+            first_capacity: third.4,
         })
 }
 
@@ -71,6 +77,7 @@ fn world(case: &Case, wire: Wire) -> World {
         // Longer than three timeouts: else a FIN that is lost so often finds nobody to answer it.
         settings.time_wait = Span::from_seconds(240);
         settings.capacity = case.capacity[number];
+        (settings.ecn, settings.first_capacity) = (case.ecn[number], case.first_capacity[number]);
         settings.segment = case.segment[number];
         settings.longest_train = case.train;
         settings.algorithm = if case.is_cubic { Algorithm::Cubic } else { Algorithm::Reno };

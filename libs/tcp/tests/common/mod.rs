@@ -45,6 +45,8 @@ pub struct Wire {
     pub duplicates: u32,
     pub corrupts: u32,
     pub reorders: u32,
+    /// Of what may be marked (ECN).
+    pub marks: u32,
     /// Microseconds by which what is reordered comes late, at most.
     pub lateness: u32,
     /// Bytes a second; 0 if there is no limit.
@@ -55,6 +57,8 @@ pub struct Wire {
     /// tells the sender of what is longer.
     pub carries: u16,
     pub tells: bool,
+    /// When it begins to carry no more than that, in microseconds from the start.
+    pub shrinks_at: u64,
     /// Losses in a row at most, so that whoever tries again gets through.
     pub losses_in_a_row: u32,
 }
@@ -144,7 +148,7 @@ impl Side {
         }
     }
 
-    fn receive(&mut self, bytes: &[u8], now: Instant) {
+    fn receive(&mut self, bytes: &[u8], is_marked: bool, now: Instant) {
         let Ok((header, length)) = Header::parse(bytes) else { return };
         let payload = &bytes[length..];
         if self.connection.is_none() {
@@ -154,9 +158,12 @@ impl Side {
         }
         let Some(connection) = &mut self.connection else { return };
         let released = &mut self.released;
-        let placement = connection.receive(&header, payload.len() as u32, now, |token| {
-            assert_eq!(released.pop_front(), Some(token), "tokens come back in order, once");
-        });
+        let release = |token| assert_eq!(released.pop_front(), Some(token), "tokens come back in order, once");
+        let placement = if is_marked {
+            connection.receive_marked(&header, payload.len() as u32, now, release)
+        } else {
+            connection.receive(&header, payload.len() as u32, now, release)
+        };
         let Some(placement) = placement else { return };
         let kept = &payload[placement.skip as usize..][..placement.length as usize];
         let start = placement.offset as usize;
@@ -200,8 +207,9 @@ pub struct World {
     pub wire: Wire,
     pub now: u64,
     dice: Dice,
-    /// What arrives when: time, a number that keeps the order, the side that gets it.
-    flying: BTreeMap<(u64, u64), (usize, Vec<u8>)>,
+    /// What arrives when: time, a number that keeps the order, the side that gets it, whether it is
+    /// marked.
+    flying: BTreeMap<(u64, u64), (usize, Vec<u8>, bool)>,
     sent: u64,
     losses: [u32; 2],
     free_at: [u64; 2],
@@ -284,9 +292,9 @@ impl World {
             if entry.key().0 > self.now {
                 break;
             }
-            let (side, bytes) = entry.remove();
+            let (side, bytes, is_marked) = entry.remove();
             if is_intact(&bytes) {
-                self.sides[side].receive(&bytes, now);
+                self.sides[side].receive(&bytes, is_marked, now);
             }
         }
         for side in &mut self.sides {
@@ -327,15 +335,16 @@ impl World {
             }
             for segment in divide(&sent.header, &payload, sent.segment) {
                 self.sides[from].sent_segments += 1;
-                self.fly(from, segment);
+                self.fly(from, segment, sent.is_ect);
             }
         }
     }
 
     /// Puts a segment on the wire.
-    fn fly(&mut self, from: usize, mut bytes: Vec<u8>) {
+    fn fly(&mut self, from: usize, mut bytes: Vec<u8>, is_ect: bool) {
         let wire = self.wire;
-        if wire.carries > 0 && bytes.len() > 20 + usize::from(wire.carries) {
+        let is_narrow = wire.carries > 0 && self.now >= wire.shrinks_at + 1_000_000;
+        if is_narrow && bytes.len() > 20 + usize::from(wire.carries) {
             let sequence = Header::parse(&bytes).map(|(header, _)| header.sequence).unwrap_or_default();
             if let Some(connection) = &mut self.sides[from].connection
                 && wire.tells
@@ -370,13 +379,14 @@ impl World {
         if self.dice.has(wire.reorders) {
             at += self.dice.below(u64::from(wire.lateness) + 1);
         }
+        let is_marked = is_ect && self.dice.has(wire.marks);
         if self.dice.has(wire.duplicates) {
             self.sent += 1;
             let late = at + self.dice.below(u64::from(wire.lateness) + 1);
-            self.flying.insert((late, self.sent), (1 - from, bytes.clone()));
+            self.flying.insert((late, self.sent), (1 - from, bytes.clone(), is_marked));
         }
         self.sent += 1;
-        self.flying.insert((at, self.sent), (1 - from, bytes));
+        self.flying.insert((at, self.sent), (1 - from, bytes, is_marked));
     }
 }
 
