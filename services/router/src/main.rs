@@ -25,6 +25,8 @@ mod station;
 #[cfg(test)]
 mod tests;
 
+use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
 use culm::time::Duration;
 use culm::{Channels, Component, Progress, ROUNDS, run_rounds, time};
@@ -41,6 +43,8 @@ const TURNS: usize = 8;
 struct Gateway {
     clients: Vec<Client>,
     router: Router,
+    /// For a frame that lies in several of a card's buffers.
+    whole: Box<[u8]>,
 }
 
 impl Component for Gateway {
@@ -49,7 +53,7 @@ impl Component for Gateway {
 
     fn init(config: Config, connections: Connections) -> Self {
         let (router, clients) = settings::start(config, connections);
-        let mut this = Self { clients, router };
+        let mut this = Self { clients, router, whole: vec![0; LONGEST_FRAME].into_boxed_slice() };
         this.turn();
         this
     }
@@ -103,7 +107,8 @@ impl Gateway {
         let mut cards = AllCards { transmitters: Transmitters::Around { before, own: transmitter, after } };
         let router = &mut self.router;
         for count in 0..FRAMES {
-            let taken = take(receiver, |header, frame| router.take(network, header, frame, &mut cards));
+            let taken =
+                take(receiver, &mut self.whole, |header, frame| router.take(network, header, frame, &mut cards));
             if taken.is_none() {
                 return count;
             }
@@ -112,12 +117,26 @@ impl Gateway {
     }
 }
 
-/// Has `act` look at the next frame, if there is one.
+/// Has `act` look at the next frame, if there is one. One in several buffers is put together.
 #[inline(always)]
-fn take(receiver: &mut Receiver, act: impl FnOnce(PacketHeader, &[u8])) -> Option<()> {
-    let packet = receiver.receive()?;
-    act(packet.header(), packet.frame());
-    Some(())
+fn take(receiver: &mut Receiver, whole: &mut [u8], act: impl FnOnce(PacketHeader, &[u8])) -> Option<()> {
+    receiver.receive_pieces(|header, pieces| match pieces {
+        [frame] => act(header, frame),
+        pieces => act(header, join(pieces, whole)),
+    })
+}
+
+/// Puts pieces one behind the other, as far as there is room.
+#[inline(never)]
+fn join<'a>(pieces: &[&[u8]], whole: &'a mut [u8]) -> &'a [u8] {
+    let mut length = 0;
+    for piece in pieces {
+        // A frame that is longer than any is cut, and then no packet.
+        let Some(place) = whole.get_mut(length..length + piece.len()) else { break };
+        place.copy_from_slice(piece);
+        length += piece.len();
+    }
+    whole.get(..length).unwrap_or_default()
 }
 
 /// The time, as the router has it.

@@ -49,6 +49,7 @@ fn with_router_of(boot: Boot, test: impl FnOnce(&mut Machine, &Namespace) + Send
         inside.within(set_up).expect("it can be set up");
         ip(&format!("addr add {OUTSIDE_6}/64 dev culm0 nodad")).expect("it can have an address");
         ip("-6 route add 2001:db8:3::/64 via 2001:db8:2::15").expect("there is a way");
+        ip(&format!("route add 10.0.3.0/24 via {ROUTER_OUTSIDE}")).expect("there is a way");
         test(machine, &inside);
     });
 }
@@ -186,8 +187,7 @@ fn flows_outlive_the_router() {
     with_router_of(boot.option(&["--qemu", "-gdb", "--qemu", &listen]), |machine, namespace| {
         inside(namespace, || wait_for(OUTSIDE));
         let server = TcpListener::bind((OUTSIDE, 7777)).expect("it is free");
-        let mut client =
-            inside(namespace, || TcpStream::connect((OUTSIDE, 7777)).expect("the rules let it go out"));
+        let mut client = inside(namespace, || TcpStream::connect((OUTSIDE, 7777)).expect("the rules let it go out"));
         let (mut served, _) = server.accept().expect("a connection");
         let mut answer = [0; 4];
         for round in 0..2 {

@@ -1,9 +1,9 @@
-//! The division of a packet of TCP over IPv4 into its segments, for who sends such packets over a
+//! The division of a packet of TCP into its segments, for who sends such packets over a
 //! device that does not divide them: what a device does otherwise (VIRTIO 1.2 §5.1.6.2).
 
 use crate::checksum::Sum;
 use crate::header::flags::NEEDS_CHECKSUM;
-use crate::wire::{Ethernet, Ipv4, Tcp, ipv4, protocols, put, tcp, types};
+use crate::wire::{Ethernet, Ipv4, Ipv6, Tcp, ipv4, ipv6, protocols, put, tcp, types};
 use crate::{ETHERNET_HEADER, PacketHeader};
 use core::ops::Range;
 
@@ -27,22 +27,20 @@ pub struct Segments {
 
 impl Segments {
     /// Divides the packet of `length` bytes that begins with `headers`, all of them and nothing
-    /// more, into segments of `size` bytes of payload. Returns nothing if it is no TCP over IPv4
-    /// behind an Ethernet header without tags, or lengths contradict each other.
+    /// more, into segments of `size` bytes of payload. Returns nothing if it is no TCP over IPv4, or
+    /// over IPv6 without extension headers, behind an Ethernet header without tags, or lengths
+    /// contradict each other.
     pub fn new(headers: &[u8], length: usize, size: u16) -> Option<Self> {
-        let kind = Ethernet::at(headers, 0)?.kind();
-        let network = Ipv4::at(headers, ETHERNET_HEADER)?;
-        let start = ETHERNET_HEADER + network.header_length();
+        let (network_length, total_length) = match Ethernet::at(headers, 0)?.kind() {
+            types::IPV4 => of_ipv4(headers)?,
+            types::IPV6 => of_ipv6(headers)?,
+            _ => return None,
+        };
+        let start = ETHERNET_HEADER + network_length;
         let transport = Tcp::at(headers, start)?;
         let end = start + transport.header_length();
-        let is_tcp = kind == types::IPV4
-            && network.version() == 4
-            && network.header_length() >= ipv4::HEADER
-            && !network.is_fragment()
-            && network.protocol() == protocols::TCP
-            && transport.header_length() >= tcp::HEADER;
-        let is_whole = headers.len() == end && end <= length && network.total_length() + ETHERNET_HEADER == length;
-        if !is_tcp || !is_whole || size == 0 {
+        let is_whole = headers.len() == end && end <= length && total_length + ETHERNET_HEADER == length;
+        if transport.header_length() < tcp::HEADER || !is_whole || size == 0 {
             return None;
         }
         let mut own = [0; LONGEST_HEADERS];
@@ -78,9 +76,14 @@ impl Segments {
         let (network, transport) = frame[ETHERNET_HEADER..].split_at_mut(self.start - ETHERNET_HEADER);
         // Lengths of a part of a packet fit where those of the packet did.
         let transport_length = (transport.len() + payload) as u16;
-        let addresses = Sum::ZERO.add_bytes(&network[ipv4::SOURCE..ipv4::HEADER]);
+        let addresses = if network[0] >> 4 == 4 {
+            write_ipv4(network, index, transport_length);
+            Sum::ZERO.add_bytes(&network[ipv4::SOURCE..ipv4::HEADER])
+        } else {
+            put(network, ipv6::PAYLOAD_LENGTH, transport_length.to_be_bytes());
+            Sum::ZERO.add_bytes(&network[ipv6::SOURCE..ipv6::HEADER])
+        };
         let pseudo = addresses.add_number(protocols::TCP.into()).add_number(transport_length);
-        write_network(network, index, transport_length);
         self.write_transport(transport, index);
         put(transport, tcp::CHECKSUM, pseudo.fold().to_ne_bytes());
         PacketHeader {
@@ -108,8 +111,25 @@ impl Segments {
     }
 }
 
+/// Returns the lengths of the IPv4 header of a whole packet of TCP, and of the packet.
+fn of_ipv4(headers: &[u8]) -> Option<(usize, usize)> {
+    let network = Ipv4::at(headers, ETHERNET_HEADER)?;
+    let is_tcp = network.version() == 4
+        && network.header_length() >= ipv4::HEADER
+        && !network.is_fragment()
+        && network.protocol() == protocols::TCP;
+    is_tcp.then_some((network.header_length(), network.total_length()))
+}
+
+/// Returns the lengths of the IPv6 header of a packet of TCP, and of the packet.
+fn of_ipv6(headers: &[u8]) -> Option<(usize, usize)> {
+    let network = Ipv6::at(headers, ETHERNET_HEADER)?;
+    let is_tcp = network.version() == 6 && network.next_header() == protocols::TCP;
+    is_tcp.then_some((ipv6::HEADER, ipv6::HEADER + network.payload_length()))
+}
+
 /// Changes an IPv4 header to that of a segment with so many bytes of TCP.
-fn write_network(header: &mut [u8], index: usize, transport_length: u16) {
+fn write_ipv4(header: &mut [u8], index: usize, transport_length: u16) {
     put(header, ipv4::TOTAL_LENGTH, (header.len() as u16 + transport_length).to_be_bytes());
     let identification = u16::from_be_bytes([header[ipv4::IDENTIFICATION], header[ipv4::IDENTIFICATION + 1]]);
     put(header, ipv4::IDENTIFICATION, identification.wrapping_add(index as u16).to_be_bytes());
@@ -215,6 +235,40 @@ mod tests {
                 prop_assert_eq!(segments.headers_length(), headers);
                 segments.write_headers(index, &mut [0; LONGEST_HEADERS]);
             }
+        }
+    }
+
+    /// The same packet over IPv6.
+    fn packet_6(options: usize, payload: &[u8], flags: u8) -> (Vec<u8>, usize) {
+        let (four, headers) = packet([0, options], payload, flags);
+        let start = ETHERNET_HEADER + ipv4::HEADER;
+        let mut packet = four[..ETHERNET_HEADER].to_vec();
+        packet[12..14].copy_from_slice(&types::IPV6.to_be_bytes());
+        packet.extend([0x60, 0, 0, 0]);
+        packet.extend(((four.len() - start) as u16).to_be_bytes());
+        packet.extend([protocols::TCP, 64]);
+        packet.extend((0..32).map(|byte| byte * 7));
+        packet.extend_from_slice(&four[start..]);
+        (packet, headers + ipv6::HEADER - ipv4::HEADER)
+    }
+
+    proptest! {
+        #[test]
+        fn segments_of_ipv6_are_whole_packets_that_make_up_the_stream(
+            payload in proptest::collection::vec(any::<u8>(), 0..4000), size in 1_u16..2000, options in 0..10_usize,
+            flags: u8,
+        ) {
+            let (packet, headers) = packet_6(options, &payload, flags);
+            let mut stream = Vec::new();
+            for frame in divide(&packet, headers, size) {
+                prop_assert!(checksum::is_right(&frame));
+                let network = Ipv6::at(&frame, ETHERNET_HEADER).expect("there");
+                prop_assert_eq!(network.payload_length() + ipv6::HEADER + ETHERNET_HEADER, frame.len());
+                let transport = Tcp::at(&frame, ETHERNET_HEADER + ipv6::HEADER).expect("there");
+                prop_assert_eq!(transport.sequence(), FIRST.wrapping_add(stream.len() as u32));
+                stream.extend_from_slice(&frame[headers..]);
+            }
+            prop_assert_eq!(stream, payload);
         }
     }
 
