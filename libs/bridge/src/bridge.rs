@@ -92,6 +92,8 @@ pub struct Bridge {
     ports: Box<[Port]>,
     /// Ports behind which there is their owner alone: nobody is looked for there.
     closed: PortSet,
+    /// Ports that are given what comes by all others, which they are no part of.
+    mirrors: PortSet,
     /// No port has VLANs: tags are content.
     is_transparent: bool,
     table: Table,
@@ -104,17 +106,22 @@ impl Bridge {
         let setups: Vec<PortSetup> = ports.into_iter().take(MAX_PORTS).collect();
         let is_transparent = !setups.iter().any(|setup| setup.options.has_vlans());
         let (mut all, mut isolated, mut closed) = (PortSet::default(), PortSet::default(), PortSet::default());
+        let mut mirrors = PortSet::default();
         for (port, setup) in setups.iter().enumerate() {
             all.add(port);
             if setup.options.isolated {
                 isolated.add(port);
+            }
+            if setup.options.mirror {
+                mirrors.add(port);
             }
             if setup.owner.is_some() && !setup.learns {
                 closed.add(port);
             }
         }
         let port = |(port, setup): (usize, PortSetup)| {
-            let others = all.without(PortSet::of(port));
+            let others = if setup.options.mirror { PortSet::default() } else { all.without(mirrors) };
+            let others = others.without(PortSet::of(port));
             let others = setup.reaches.map_or(others, |reaches| others.and(reaches));
             let reaches = if setup.options.isolated { others.without(isolated) } else { others };
             let mut finds = others;
@@ -128,12 +135,18 @@ impl Bridge {
             Port { membership, storm: Storm::new(storm), owner: setup.owner, learns: setup.learns, reaches, finds }
         };
         let ports = setups.into_iter().enumerate().map(port).collect();
-        Self { ports, closed, is_transparent, table, tally: Tally::default() }
+        Self { ports, closed, mirrors, is_transparent, table, tally: Tally::default() }
     }
 
     /// Returns how many ports it has.
     pub fn port_count(&self) -> usize {
         self.ports.len()
+    }
+
+    /// Returns the ports that are given every frame that comes by another port, as it comes, whatever
+    /// is decided on it.
+    pub fn mirrors(&self) -> PortSet {
+        self.mirrors
     }
 
     /// Decides on a frame that came by a port, at `now`, in nanoseconds; `head` is its beginning,
@@ -152,6 +165,9 @@ impl Bridge {
         }
         if is_link_local(destination) {
             return Err(Cause::LinkLocal);
+        }
+        if self.mirrors.contains(from) {
+            return Err(Cause::Nobody);
         }
         let port = self.ports.get(from).ok_or(Cause::Nobody)?;
         if !self.is_transparent && is_cut(head) {

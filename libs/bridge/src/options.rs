@@ -14,6 +14,7 @@ pub const MAX_RATE: u32 = 10_000_000;
 /// | `trunk N,N-N` | tagged frames of these VLANs come and go; without `vlan` no others do |
 /// | `stations` | behind the port of a client there are further stations: they are learned |
 /// | `isolated` | nothing passes between this port and others that are isolated |
+/// | `mirror` | it is given a copy of every frame that comes by another port, and sends none itself |
 /// | `storm N` | frames a second, at most: for all, for groups, for unknown stations, N of each |
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortOptions {
@@ -25,6 +26,8 @@ pub struct PortOptions {
     pub stations: bool,
     /// Whether nothing passes between this port and others that are isolated.
     pub isolated: bool,
+    /// Whether the port is given what comes by all others, and nothing else.
+    pub mirror: bool,
     /// Frames in a second for all, for groups, and for stations that are not known, of each.
     pub storm: Option<u32>,
 }
@@ -64,7 +67,7 @@ impl Mistake<'_> {
     pub fn advice(&self) -> &'static str {
         match self {
             Self::Unknown(_) => {
-                "a port has `vlan 10`, `trunk 20,30-39`, `stations`, `isolated` and `storm 1000`, or some of them"
+                "a port has `vlan 10`, `trunk 20,30-39`, `stations`, `isolated`, `mirror` and `storm 1000`, or some of them"
             }
             Self::Twice(_) => "say each option once; several VLANs stand in one list, `trunk 20,30-39`",
             Self::NoValue("trunk") => "write `trunk 20,30-39`, without spaces in the list",
@@ -92,6 +95,7 @@ impl PortOptions {
                 "trunk" => core::mem::replace(&mut options.trunk, vlan_list(value()?)?).is_empty(),
                 "stations" => !core::mem::replace(&mut options.stations, true),
                 "isolated" => !core::mem::replace(&mut options.isolated, true),
+                "mirror" => !core::mem::replace(&mut options.mirror, true),
                 "storm" => options.storm.replace(rate(value()?)?).is_none(),
                 _ => return Err(Mistake::Unknown(word)),
             };
@@ -144,11 +148,11 @@ mod tests {
 
     #[test]
     fn options_are_read_as_the_reference_says() {
-        let read = PortOptions::parse("vlan 10  trunk 20,30-32,4094 stations isolated storm 1000");
+        let read = PortOptions::parse("vlan 10  trunk 20,30-32,4094 stations isolated mirror storm 1000");
         let options = read.expect("it is right");
         assert_eq!(
-            (options.vlan, options.stations, options.isolated, options.storm),
-            (Some(10), true, true, Some(1000))
+            (options.vlan, options.stations, options.isolated, options.mirror, options.storm),
+            (Some(10), true, true, true, Some(1000))
         );
         let trunk: std::vec::Vec<u16> = (0..=u16::MAX).filter(|vlan| options.trunk.contains(*vlan)).collect();
         assert_eq!(trunk, [20, 30, 31, 32, 4094]);

@@ -25,6 +25,7 @@ pub mod units;
 mod value;
 
 pub use connection::{Connection, ConnectionKind, DeviceClass, FileSystem, MemoryKind};
+pub use culm_bridge::PortOptions;
 pub use driver::{Driver, read_classes};
 pub use kind::Kind;
 pub use manifest::{DEFAULT_STACK, Manifest, RESERVED};

@@ -170,12 +170,27 @@ impl Switch {
     fn pass_from(&mut self, from: usize) -> Option<(usize, usize)> {
         let frame = self.clients.get_mut(from)?.next_frame()?;
         let mut copies = 0;
+        for mirror in self.bridge.mirrors().iter() {
+            copies += usize::from(self.show(from, &frame, mirror));
+        }
         if let Some(forwarding) = forwarding(self.bridge.decide(self.now, from, frame.head())) {
             for to in forwarding.targets.iter() {
                 copies += usize::from(self.pass(from, &frame, &forwarding, to));
             }
         }
         Some((frame.length(), copies))
+    }
+
+    /// Gives a client's frame to a mirror as it came. Returns whether it was given: one that has no
+    /// room for it misses it.
+    fn show(&mut self, from: usize, frame: &Frame, mirror: usize) -> bool {
+        if self.bridge.mirrors().contains(from) {
+            return false;
+        }
+        match self.clients.get_disjoint_mut([from, mirror]) {
+            Ok([sender, receiver]) => receiver.deliver(sender, frame, Beginning::default()),
+            Err(_) => false,
+        }
     }
 
     /// Gives a client's frame to the port `to`. Returns whether it was given.
@@ -211,10 +226,14 @@ impl Switch {
         counters::UPLINK_IN.add(1);
         let (header, frame) = (packet.header(), packet.frame());
         let head = frame.get(..HEAD).unwrap_or(frame);
-        let Some(forwarding) = forwarding(self.bridge.decide(self.now, from, head)) else {
-            return Some((frame.len(), 0));
-        };
         let mut copies = 0;
+        for mirror in self.bridge.mirrors().iter() {
+            let port = self.clients.get_mut(mirror);
+            copies += usize::from(port.is_some_and(|port| port.deliver_bytes(header, frame, Beginning::default())));
+        }
+        let Some(forwarding) = forwarding(self.bridge.decide(self.now, from, head)) else {
+            return Some((frame.len(), copies));
+        };
         for to in forwarding.targets.iter() {
             let mut room = [0; BEGINNING];
             let beginning = beginning(&self.bridge, &forwarding, to, head, &mut room);

@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
-use culm_tests_harness::client::{answers_pings, try_run};
+use culm_tests_harness::client::{answers_pings, run, try_run};
 use culm_tests_harness::{Boot, Machine, PATIENCE, free_port, on_wires};
 use culm_wire::{Namespace, ip};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -105,6 +105,51 @@ fn a_switch_joins_two_cards_and_a_client() {
             Ok(())
         };
         other.within(from_there).expect("what failed is above");
+        assert!(!machine.saw("faulted"), "{}", machine.tail());
+    });
+}
+
+/// What a switch's mirror shows is read by tcpdump while it comes, and is what the host has sent and
+/// received.
+#[test]
+fn a_mirror_is_captured_for_tcpdump() {
+    let wires = [("culm0", "10.0.2.2/24"), ("culm1", "10.0.3.2/24")];
+    on_wires(Boot::system("tests/systems/mirror.toml"), &wires, |machine: &mut Machine| {
+        let capture = "http://10.0.3.15/capture.pcap";
+        assert_eq!(
+            ask((Ipv4Addr::new(10, 0, 2, 16), 7).into(), b"anybody?", PATIENCE).as_deref(),
+            Some(&b"anybody?"[..])
+        );
+        answers_pings("10.0.3.15", 56);
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let file = folder.path().join("capture.pcap");
+        let path = file.to_str().expect("temporary paths are text");
+        let status = |url: &str| run(30, "curl", &["-s", "-o", "/dev/null", "-w", "%{http_code}", url]);
+        assert_eq!(status("http://10.0.3.15/"), "404");
+        std::thread::scope(|scope| {
+            let taken = scope.spawn(|| run(120, "curl", &["-s", "-S", "-o", path, &format!("{capture}?frames=40")]));
+            // It has begun as soon as its first bytes are there; nobody else gets one meanwhile.
+            let until = Instant::now() + PATIENCE;
+            while std::fs::metadata(&file).map_or(0, |file| file.len()) == 0 && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            assert_eq!(status(capture), "503");
+            answers_pings("10.0.2.16", 1400);
+            taken.join().expect("it was taken");
+        });
+        let said = run(30, "tcpdump", &["-nn", "-e", "-r", path]);
+        let lines = |what: &str| said.lines().filter(|line| line.contains(what)).count();
+        assert_eq!(said.lines().count(), 40, "{said}");
+        // Twenty there and back, beside what else the host may say of itself.
+        assert!(lines("10.0.2.2 > 10.0.2.16: ICMP echo request") >= 15, "{said}");
+        assert!(lines("10.0.2.16 > 10.0.2.2: ICMP echo reply") >= 15, "{said}");
+        // Of each the first 1000 bytes are there, and how long it was.
+        assert!(lines("length 1442: ") >= 30, "{said}");
+        let length = std::fs::metadata(&file).expect("it is there").len();
+        assert!(length < 24 + 40 * (16 + 1000) + 1, "{length}");
+        // The next one can have a capture.
+        let next = run(120, "curl", &["-s", "-S", "-o", path, "-w", "%{http_code}", &format!("{capture}?frames=0")]);
+        assert_eq!((next.as_str(), std::fs::metadata(&file).expect("it is there").len()), ("200", 24));
         assert!(!machine.saw("faulted"), "{}", machine.tail());
     });
 }

@@ -204,3 +204,20 @@ fn a_checksum_is_made_for_the_other_network() {
     world.comes_with(2, &tagged(&sent, 10), header);
     assert_eq!(world.arrived()[3], [complete]);
 }
+
+#[test]
+fn a_mirror_is_given_what_comes_by_other_ports_and_gives_nothing() {
+    let mut world = World::new(&[("client1", "mirror"), ("uplink", "vlan 10"), ("uplink2", "vlan 20")]);
+    let (near, far) = (Mac::new([2, 0, 0, 0, 0, 1]), Mac::new([2, 0, 0, 0, 0, 2]));
+    let sent = frame(far, near, &[0x5a; 60]);
+    // What goes nowhere is shown too, and what has a tag is shown with it.
+    for (port, bytes) in [(2, sent.clone()), (3, sent.clone()), (2, tagged(&sent, 30))] {
+        let arrived = world.comes(port, &bytes);
+        assert_eq!(arrived[1], [bytes]);
+        assert!(arrived[2].is_empty() && arrived[3].is_empty());
+    }
+    // A client's frames are shown, a mirror's own go nowhere, not even to the client that they are for.
+    assert_eq!(world.reaches(0, Mac::BROADCAST, world.clients[0].mac()), [1]);
+    assert!(world.reaches(1, Mac::BROADCAST, world.clients[1].mac()).is_empty());
+    assert!(world.reaches(1, world.clients[0].mac(), world.clients[1].mac()).is_empty());
+}

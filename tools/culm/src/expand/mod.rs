@@ -23,7 +23,7 @@ mod names;
 mod providers;
 mod regions;
 mod supervision;
-mod switch_ports;
+pub mod switch_ports;
 mod warnings;
 pub(crate) mod wiring;
 

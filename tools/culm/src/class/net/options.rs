@@ -4,6 +4,7 @@ use super::before::{BeforeClient, Way};
 use crate::class::interface::NewClient;
 use crate::description::system::{read_buffers, read_flag, read_queue};
 use crate::expand::draft::{Client, Draft, DraftDomain, DraftProvider, OfClass, Provider, Service};
+use crate::expand::switch_ports;
 use culm_abi::connection::NetLink;
 use culm_abi::connection::net::{LARGE_BUFFER, PIECE_SIZE};
 use culm_manifest::Located;
@@ -287,6 +288,9 @@ pub fn read_client<'a>(
     if let Some(promiscuous) = &promiscuous {
         check_promiscuous(draft, client, promiscuous, anti_spoof);
     }
+    if serves_clients && anti_spoof {
+        check_stations(draft, domain, provider, entry);
+    }
     if !serves_clients {
         check_privacy(draft, provider, copier, entry);
     }
@@ -354,6 +358,19 @@ fn check_privacy(draft: &mut Draft<'_>, provider: DraftProvider, copier: bool, e
             .help("leave out `copier = false`: it is for a device's only client");
         draft.error(diagnostic);
     }
+}
+
+/// A client whose frames are of its own address alone has no further stations behind it.
+fn check_stations(draft: &mut Draft<'_>, client: DraftDomain, provider: DraftProvider, entry: &Entry<'_>) {
+    let (provider, own) = (draft.providers[provider].domain, draft.domains[client].name.value.clone());
+    let Some(options) = switch_ports::options_of(draft, provider, &own).filter(|options| options.value.stations) else {
+        return;
+    };
+    let diagnostic = draft
+        .at(&entry.span(), format!("`{own}` may send from its own address only, but further stations are behind it"))
+        .related(draft.source, options.span, "`stations`, says its port")
+        .help("leave out `anti_spoof`, or `stations`: the frames of all other stations would be dropped");
+    draft.error(diagnostic);
 }
 
 /// Frames for nobody's address go to one client of a device, which sends in others' names too.
