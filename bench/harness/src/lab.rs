@@ -3,7 +3,7 @@
 
 use crate::awake::Awake;
 use crate::counters::{Delta, Snapshot};
-use crate::linux::{self, Linux, Variant, port, tools};
+use crate::linux::{self, Linux, Variant, gateway, port, tools};
 use crate::machine::{BootSpec, BootedMachine, read_board};
 use crate::network::{Network, Port, USER_NETWORKING_COST};
 use crate::profile::Blocks;
@@ -289,6 +289,16 @@ impl Lab {
     ) -> Result<BootedMachine> {
         let initrd = tools::prepare(&self.cache, &self.linux()?.initrd, target)?;
         self.start_linux_from(variant, &format!("culm.tools={}", target.name), initrd, setup)
+    }
+
+    /// Boots a Linux with two network cards that joins or routes the networks behind them.
+    pub fn boot_gateway(&self, variant: Variant, way: gateway::Way) -> Result<Subject> {
+        let linux = self.linux()?;
+        let initrd = gateway::prepare(&self.cache, &linux.initrd, linux.kernel(variant)?)?;
+        let setup = Setup { beside: true, ..Setup::default() };
+        let mut machine = self.start_linux_from(variant, &format!("culm.tools={}", way.name()), initrd, &setup)?;
+        machine.wait_for(linux::READY, BOOT_PATIENCE)?;
+        self.wait_until_quiet(machine, None)
     }
 
     /// Boots Linux until its servers answer.

@@ -15,10 +15,13 @@ pub use culm_wire::{GUEST, HOST, MAC};
 const DEVICE: &str = "culm-bench";
 
 /// The way to a second card, for what is beside the one that is measured.
-const DEVICE_BESIDE: &str = "culm-beside";
+pub const DEVICE_BESIDE: &str = "culm-beside";
 
 /// The host's address there.
 const HOST_BESIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 1);
+
+/// The address behind the second card, for a path through the guest, on the network of the first.
+pub const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 3);
 
 /// A note on costs, for when there is no TAP device.
 pub const USER_NETWORKING_COST: &str = "QEMU's user networking stands in for a TAP device. It answers in QEMU's own thread, so throughput and \
@@ -121,6 +124,18 @@ impl Network {
             forwards.push((*port, local));
         }
         Ok(Network::User { forwards })
+    }
+
+    /// Moves the way to the second card into a namespace of its own, where it has the address
+    /// [`FAR`]: whoever wants to get there from here has to go through the guest.
+    pub fn far(&self) -> Result<Namespace> {
+        let (far, ()) = Namespace::new(|| Ok(()))?;
+        self.within(|| ip(&format!("link set {DEVICE_BESIDE} netns {}", far.path())))?;
+        far.within(|| {
+            ip(&format!("addr add {FAR}/24 dev {DEVICE_BESIDE}"))?;
+            ip(&format!("link set {DEVICE_BESIDE} up"))
+        })?;
+        Ok(far)
     }
 
     /// QEMU's `-netdev` option for a device called `name`.

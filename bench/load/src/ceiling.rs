@@ -1,12 +1,9 @@
 //! How much the load generator itself can do: an echo server in the same process, over the loopback
 //! device.
 
-use crate::batch::Batch;
-use crate::engine::{Load, LoadSpec, Mode, Report, enlarge_buffers, pin};
-use anyhow::{Context, Result};
-use std::net::UdpSocket;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use crate::engine::{Load, LoadSpec, Mode, Report};
+use crate::far::FarEnd;
+use anyhow::Result;
 use std::time::Duration;
 
 /// Runs the load against an echo server on `server_processor` for `time`: no measured system can
@@ -18,51 +15,18 @@ pub fn ceiling(
     server_processor: Option<usize>,
     time: Duration,
 ) -> Result<Report> {
-    let socket = UdpSocket::bind("127.0.0.1:0").context("cannot open a UDP socket on the loopback device")?;
-    enlarge_buffers(&socket);
-    let target = socket.local_addr()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let theirs = stop.clone();
-    let server = std::thread::spawn(move || {
-        pin(server_processor);
-        let mut connected = false;
-        let (mut incoming, mut outgoing) = (Batch::default(), Batch::default());
-        while !theirs.load(Relaxed) {
-            if !connected {
-                connected = connect_to_first_sender(&socket);
-                continue;
-            }
-            if matches!(incoming.receive(&socket), Ok(count) if count > 0) {
-                for packet in incoming.iter() {
-                    outgoing.push(packet.len()).copy_from_slice(packet);
-                }
-                let _ = outgoing.send(&socket);
-            }
-        }
-    });
-    let run = || {
-        let mut load = Load::start(&LoadSpec {
-            targets: vec![target],
-            size,
-            mode,
-            patience: Duration::from_millis(200),
-            processor,
-        })?;
-        std::thread::sleep(Duration::from_millis(300));
-        load.record();
-        std::thread::sleep(time);
-        load.finish()
-    };
-    let report = run();
-    stop.store(true, Relaxed);
-    server.join().map_err(|_| anyhow::anyhow!("the echo server's thread panicked"))?;
-    report
-}
-
-fn connect_to_first_sender(socket: &UdpSocket) -> bool {
-    let _ = socket.set_read_timeout(Some(Duration::from_millis(10)));
-    let mut packet = [0; 2048];
-    matches!(socket.recv_from(&mut packet), Ok((_, peer)) if socket.connect(peer).is_ok())
+    let server = FarEnd::start(([127, 0, 0, 1], 0).into(), server_processor, true)?;
+    let mut load = Load::start(&LoadSpec {
+        targets: vec![server.address()],
+        size,
+        mode,
+        patience: Duration::from_millis(200),
+        processor,
+    })?;
+    std::thread::sleep(Duration::from_millis(300));
+    load.record();
+    std::thread::sleep(time);
+    load.finish()
 }
 
 #[cfg(test)]

@@ -11,9 +11,11 @@
 mod batch;
 mod ceiling;
 mod engine;
+mod far;
 pub mod histogram;
 mod packet;
 pub mod web;
 
 pub use ceiling::ceiling;
 pub use engine::{Counts, Load, LoadSpec, Mode, Report};
+pub use far::FarEnd;

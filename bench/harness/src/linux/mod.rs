@@ -5,6 +5,7 @@
 //! busybox, nginx, iperf3 and our own echo server. All servers run at once; one that is not asked
 //! sleeps.
 
+pub mod gateway;
 pub mod tools;
 
 use anyhow::{Context, Result};

@@ -8,6 +8,7 @@ pub mod crossing;
 pub mod disks;
 pub mod echo;
 pub mod file;
+pub mod gateway;
 pub mod growth;
 pub mod guest;
 pub mod guests;
@@ -64,6 +65,7 @@ pub const ALL: &[(&str, &str, Run)] = &[
          several guests: packets between them, and a card that they share; the native web server beside one that spins",
         guest::run,
     ),
+    ("gateway", "packets from one network card to another: a switch; Linux: its bridge", gateway::run),
     ("cpu", "loops of four instructions by alignment; the same on Linux", loops::cpu),
     ("mem", "memory read, written and copied, by size and kind; the same on Linux", loops::mem),
     ("boot", "from QEMU's start to the first echo and the first byte of HTTP", boot::run),
