@@ -127,7 +127,8 @@ fn a_mirror_is_captured_for_tcpdump() {
         let status = |url: &str| run(30, "curl", &["-s", "-o", "/dev/null", "-w", "%{http_code}", url]);
         assert_eq!(status("http://10.0.3.15/"), "404");
         std::thread::scope(|scope| {
-            let taken = scope.spawn(|| run(120, "curl", &["-s", "-S", "-o", path, &format!("{capture}?frames=40")]));
+            let taken =
+                scope.spawn(|| run(120, "curl", &["-s", "-S", "-N", "-o", path, &format!("{capture}?frames=40")]));
             // It has begun as soon as its first bytes are there; nobody else gets one meanwhile.
             let until = Instant::now() + PATIENCE;
             while std::fs::metadata(&file).map_or(0, |file| file.len()) == 0 && Instant::now() < until {
