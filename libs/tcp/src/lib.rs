@@ -17,8 +17,8 @@
 //! ```
 //!
 //! What listens is no connection: whoever finds no connection for a segment answers a SYN for a
-//! port that is listened on by [`Connection::accept`], and anything else by [`reset_for`]. Who keeps
-//! nothing of a SYN answers by [`answer_to`], and begins with [`Connection::resume`].
+//! port that is listened on by [`Connection::accept`], and anything else by [`reset_for`]. Who
+//! keeps nothing of a SYN answers by [`answer_to`], and begins with [`Connection::resume`].
 //!
 //! # Parts
 //!
@@ -34,8 +34,8 @@
 //! # Limits
 //!
 //! A segment with CWR is no train, connections that begin by [`Connection::resume`] use no ECN, and
-//! spurious timeouts are known by timestamps alone. Segments get shorter where a path asks for it or swallows longer ones, and stay so. Urgent
-//! data is data like any other (RFC 6093).
+//! spurious timeouts are known by timestamps alone. Segments get shorter where a path asks for it
+//! or swallows longer ones, and stay so. Urgent data is data like any other (RFC 6093).
 
 #![no_std]
 #![forbid(unsafe_code)]

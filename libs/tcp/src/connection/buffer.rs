@@ -2,10 +2,11 @@
 //! limit that it gave.
 //!
 //! A window that is smaller than what the path carries in a round trip is what limits the sender;
-//! one that is larger costs memory for nothing. The receiver cannot see the sender's window, but how
-//! much its application reads in a round trip; while that is half of the buffer or more, the buffer
-//! doubles. A round trip is the time until the peer echoes a timestamp that was sent after its start,
-//! or where there are none, until something comes from behind the window that it knew then.
+//! one that is larger costs memory for nothing. The receiver cannot see the sender's window, but
+//! how much its application reads in a round trip; while that is half of the buffer or more, the
+//! buffer doubles. A round trip is the time until the peer echoes a timestamp that was sent after
+//! its start, or where there are none, until something comes from behind the window that it knew
+//! then.
 
 use super::{Connection, Settings};
 use crate::header::Header;

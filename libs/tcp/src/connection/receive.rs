@@ -318,8 +318,8 @@ impl Connection<'_> {
             return;
         }
         let fin = header.sequence + length;
-        // A FIN behind the window, or before what has arrived, is not believed: with the latter, the
-        // numbers in order would step over it, and it would be waited for without end.
+        // A FIN behind the window, or before what has arrived, is not believed: with the latter,
+        // the numbers in order would step over it, and it would be waited for without end.
         if fin.is_before(self.incoming.furthest()) || fin.is_after(self.incoming.next + self.free()) {
             return;
         }

@@ -62,8 +62,8 @@ impl<'s> Connection<'s> {
 
     /// Begins a connection with the segment `last` that completes its handshake: the peer's SYN had
     /// the options `offer`, timestamps aside, and was answered by [`answer_to`] with the same
-    /// settings. Whoever calls this has found proof in `last.acknowledgement`, and then gives `last`
-    /// to [`Self::receive`]. `None` if there are too few records.
+    /// settings. Whoever calls this has found proof in `last.acknowledgement`, and then gives
+    /// `last` to [`Self::receive`]. `None` if there are too few records.
     pub fn resume(
         settings: Settings,
         storage: Storage<'s>,

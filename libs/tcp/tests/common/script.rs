@@ -1,8 +1,8 @@
 //! A connection told what comes from its peer and asked what it sends, in lines as a trace has
 //! them: `S. 0+0 ack 1 win 65535 mss 1460 sack-ok scale 7 stamps 5:9 blocks 10-20,30-40`.
 //!
-//! Numbers count from each side's SYN, which is 0. Flags are `S`, `F`, `R`, `P`, `U`, `E` for ECE, `W`
-//! for CWR and `.` for ACK; `0+0` is the first number and how many bytes of payload follow.
+//! Numbers count from each side's SYN, which is 0. Flags are `S`, `F`, `R`, `P`, `U`, `E` for ECE,
+//! `W` for CWR and `.` for ACK; `0+0` is the first number and how many bytes of payload follow.
 
 #![allow(dead_code, reason = "each test uses a part of this")]
 
