@@ -89,3 +89,11 @@ fn the_room_for_what_is_sent_grows_with_the_congestion_window() {
     script.inject(". 1+0 ack 10001");
     assert_eq!(script.connection.room(), 2 * script.connection.congestion_window() - 10_000);
 }
+
+#[test]
+fn a_first_buffer_smaller_than_a_window_tells_apart_is_no_closed_window() {
+    let mut script = Script::connect(Settings { first_capacity: 1, capacity: 1 << 20, ..settings() });
+    let _ = window(&mut script);
+    script.inject("S. 0+0 ack 1 win 60000 mss 1000 scale 7 sack-ok");
+    assert!(window(&mut script) > 0);
+}

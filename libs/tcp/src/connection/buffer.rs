@@ -8,7 +8,7 @@
 //! its start, or where there are none, until something comes from behind the window that it knew
 //! then.
 
-use super::{Connection, Settings};
+use super::{Connection, Settings, scale_of};
 use crate::header::Header;
 use crate::sequence::Sequence;
 use crate::time::Instant;
@@ -40,12 +40,11 @@ impl Buffer {
     }
 }
 
-/// Returns the bytes that are kept at first.
+/// Returns the bytes that are kept at first: no fewer than a window tells apart. Fewer would be told
+/// as a window of zero, which nothing opens, since there is nothing to read.
 pub(super) fn first_size(settings: &Settings) -> u32 {
-    match settings.first_capacity {
-        0 => settings.capacity,
-        first => first.min(settings.capacity),
-    }
+    let first = settings.first_capacity.max(1 << scale_of(settings.capacity));
+    if settings.first_capacity == 0 { settings.capacity } else { first.min(settings.capacity) }
 }
 
 impl Connection<'_> {
