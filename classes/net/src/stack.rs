@@ -1,15 +1,13 @@
-//! TCP/IP as a library of the client: smoltcp's protocols, with Culm's own way of finding the
-//! socket.
+//! TCP/IP as a library of the client: the protocols of `libs/tcp` and `libs/ip`, with this class's
+//! buffers under them.
 //!
-//! smoltcp looks at every socket for every packet. A server of many connections cannot afford that,
-//! so here each TCP connection has a socket set of its own. A frame is looked at once (`classify`),
-//! the connection found by hash, and smoltcp given that frame and that one socket; timers are in a
-//! wheel (`timer`). The cost of a packet does not depend on the number of connections.
-//!
-//! UDP is answered without smoltcp: see [`datagram`]. So is a request for a connection, which costs
-//! no memory until it is established: see `tcp`. Two of smoltcp's interfaces send the answers
-//! (`paths`), a third one is for what smoltcp does by itself: ARP, neighbour discovery, DHCP, and
-//! autoconfiguration.
+//! A frame is looked at once. A datagram for a bound port is answered in place ([`datagram`]). A
+//! segment of TCP finds its connection by hash (`classify`, `table`); timers are in a wheel
+//! (`timer`), so that a packet costs the same however many connections there are, and a request for
+//! a connection takes no memory until it is established (`tcp`). All of these answer to the station
+//! that a frame came from, without a look at who is whose neighbour. The rest is the host's
+//! (`host`): ARP, neighbour discovery, DHCP, ICMP, fragments, packets with options, and datagrams
+//! of the application's own accord.
 //!
 //! # A turn
 //!
@@ -26,20 +24,19 @@
 //! # What it does
 //!
 //! IPv4 with an address that is given or fetched by DHCP, IPv6 with a link-local address and those
-//! of stateless autoconfiguration, ARP and neighbour discovery, echo replies, TCP servers, UDP. IP
-//! fragments and options of IPv6 are dropped.
+//! of stateless autoconfiguration, ARP and neighbour discovery, echo replies and errors of ICMP, TCP
+//! servers, UDP both ways. Fragments are put together as far as there is memory; nothing is sent in
+//! fragments.
 
 mod classify;
 mod connections;
 mod cookie;
 pub mod datagram;
-mod dhcp;
-mod errors;
 mod frame;
 mod handshake;
+mod host;
 mod key_hash;
-mod paths;
-mod port;
+mod lease;
 mod promises;
 mod recent_clients;
 mod settings;
@@ -49,23 +46,19 @@ mod table;
 mod tcp;
 mod timer;
 
-use crate::client::Transmitter;
-use crate::wire::{self, ethernet};
-use crate::{Client, Mac};
-use alloc::vec;
-use classify::Kind;
+use crate::Client;
+use core::net::SocketAddr;
 use culm::Progress;
 use culm::time::{self, Instant};
+use culm_ip::icmp::Report;
+use culm_ip::path::TooBig;
 use datagram::{Addresses, Ports};
-use dhcp::Dhcp;
-use errors::Errors;
-use paths::Paths;
-use port::Port;
-use smoltcp::iface::{Interface, PollResult, SocketSet};
-use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr, Ipv4Cidr};
+use host::{Found, LinkHost};
 use tcp::{Tcp, Times};
 
 pub use connections::{Event, Stream};
+pub use culm_ip::Cidr;
+pub use culm_ip::host::Unsent;
 pub use datagram::Datagram;
 pub use settings::{InvalidAddress, Settings};
 
@@ -81,15 +74,9 @@ const SYNS_PER_BUSY_TURN: usize = 2;
 /// A TCP/IP stack on a client's connection.
 pub struct Stack {
     client: Client,
-    /// For what smoltcp does by itself.
-    interface: Interface,
-    paths: Paths,
-    errors: Errors,
-    /// The sockets that are no TCP connections: DHCP's.
-    control: SocketSet<'static>,
-    dhcp: Option<Dhcp>,
-    /// The next time that `control` has something to do.
-    control_at: Instant,
+    host: LinkHost,
+    /// The next time that `host` has something to do.
+    host_at: Instant,
     ports: Ports,
     tcp: Tcp,
     /// `(n, t)`: once `n` frames have been received, every frame that had arrived by `t` has been
@@ -121,11 +108,12 @@ pub struct Counts {
 
 /// Numbers that peers do not know.
 struct Secrets {
-    /// smoltcp's, for DHCP's transactions.
+    /// The host's, for times and DHCP's transactions.
     seed: u64,
+    /// The host's, for its tables.
+    key: [u64; 5],
     table: [u64; 3],
     cookies: [u64; 2],
-    neighbour: u64,
     stamps: u32,
 }
 
@@ -138,9 +126,9 @@ impl Secrets {
         let number = |index| hash.hash(&[], index);
         Self {
             seed: number(0),
+            key: core::array::from_fn(|index| number(8 + index as u64)),
             table: [number(1), number(5), number(6)],
             cookies: [number(2), number(3)],
-            neighbour: number(4),
             stamps: number(7) as u32,
         }
     }
@@ -148,28 +136,15 @@ impl Secrets {
 
 impl Stack {
     /// A stack on `client`.
-    pub fn new(mut client: Client, settings: Settings) -> Self {
+    pub fn new(client: Client, settings: Settings) -> Self {
         let clock = Clock::new();
         let now = time::now();
-        let (mac, stack_time) = (client.mac(), clock.stack_time(now));
+        let mac = client.mac();
         let secrets = Secrets::new(now);
-        let mut interface = interface(mac, &mut client.transmitter, settings.ipv6, secrets.seed, stack_time);
-        let mut control = SocketSet::new(vec![]);
-        let dhcp = settings.address.is_none().then(|| Dhcp::new(&mut control, now));
-        if settings.ipv6 {
-            add_address(&mut interface, IpCidr::Ipv6(settings::link_local(client.mac())));
-        }
-        if let Some(address) = settings.address {
-            configure(&mut interface, Some((address, settings.gateway)));
-        }
         let mut stack = Self {
             client,
-            interface,
-            paths: Paths::new(mac, secrets.neighbour, stack_time),
-            errors: Errors::new(now),
-            control,
-            dhcp,
-            control_at: now,
+            host: LinkHost::new(mac, &settings, secrets.key, secrets.seed, clock.ip_time(now)),
+            host_at: now,
             ports: Ports::default(),
             tcp: Tcp::new(&settings, mac, &secrets),
             horizon: (0, now),
@@ -202,9 +177,25 @@ impl Stack {
         }
     }
 
-    /// The stack's IP addresses.
-    pub fn addresses(&self) -> &[IpCidr] {
-        self.interface.ip_addrs()
+    /// The stack's IP addresses in use, that of IPv4 first.
+    pub fn addresses(&self) -> &[Cidr] {
+        self.host.addresses()
+    }
+
+    /// Sends a datagram from `port` to `destination`, from the address that is best for it: at once,
+    /// or as soon as its neighbour's station is known. It may get lost on the way as any datagram
+    /// may. Answers come to [`Self::receive`] if the port is bound.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be sent: the application may try again later, where a router or an address may
+    /// be there, or send less.
+    pub fn send_to(&mut self, port: u16, destination: SocketAddr, payload: &[u8]) -> Result<(), Unsent> {
+        let now = time::now();
+        let (transmitter, ip_time) = (&mut self.client.transmitter, self.clock.ip_time(now));
+        let sent = self.host.send(port, destination, payload, transmitter, ip_time);
+        self.host_at = self.host_at.min(self.clock.local_time_of_ip(self.host.deadline()));
+        sent
     }
 
     /// Takes what was received, up to a bounded number of frames and as long as there are buffers
@@ -231,26 +222,30 @@ impl Stack {
                 self.counts.broken += 1;
                 continue;
             }
-            let kind = classify::classify(packet.frame());
             let _ = self.client.transmitter.learn(packet.device());
-            if let Kind::Tcp(segment) = kind {
-                let (addresses, transmitter) = (self.paths.addresses(), &mut self.client.transmitter);
-                self.tcp.ingress(packet.frame(), &segment, addresses, transmitter, times);
+            let transmitter = &mut self.client.transmitter;
+            if let Some(segment) = classify::segment(packet.frame()) {
+                self.tcp.ingress(packet.frame(), &segment, self.host.addresses(), transmitter, times);
                 continue;
             }
-            let link = wire::array(packet.frame(), ethernet::SOURCE).copied();
-            let stack_time = self.clock.stack_time(now);
-            let mut port = Port { packet: Some(packet), transmitter: &mut self.client.transmitter, link };
-            match kind {
-                Kind::Question => self.paths.answer(&mut port, stack_time),
-                Kind::Stray if self.errors.may_send(now) => self.paths.answer(&mut port, stack_time),
-                Kind::Stray | Kind::Tcp(_) => {}
-                Kind::Other => {
-                    port.link = None;
-                    self.interface.poll_ingress_single(stack_time, &mut port, &mut self.control);
-                    self.control_at = now;
+            let ip_time = self.clock.ip_time(now);
+            match self.host.receive(&packet, &self.ports, transmitter, datagrams, ip_time) {
+                Found::Nothing => {}
+                Found::Segment(frame, addresses) => {
+                    if let Some(segment) = classify::segment(frame) {
+                        self.tcp.ingress(frame, &segment, addresses, transmitter, times);
+                    }
+                }
+                Found::Error(report, quoted) => {
+                    if let Report::TooBig(mtu) = report {
+                        let told = TooBig { destination: quoted.destination, length: quoted.length, mtu };
+                        if told.limit().is_some_and(|limit| self.tcp.too_big(&quoted, limit.mtu, times)) {
+                            self.host.remember(told, ip_time);
+                        }
+                    }
                 }
             }
+            self.host_at = now;
         }
         self.counts.received += received;
         self.note_heard(syns == SYNS_PER_TURN, now);
@@ -291,8 +286,8 @@ impl Stack {
     /// next.
     pub fn end_round(&mut self) -> Progress {
         let now = time::now();
-        if now >= self.control_at {
-            self.poll_control(now);
+        if now >= self.host_at {
+            self.poll_host(now);
         }
         if self.tcp.is_due() {
             let times = Times { tcp: self.clock.tcp_time(now), now };
@@ -300,65 +295,29 @@ impl Stack {
         }
         let has_syns = self.tcp.has_answerable_syns(&mut self.client.transmitter, now);
         let progress = self.client.end_round() & Progress::more_if(self.tcp.has_events() | has_syns);
-        culm::wake_at(self.control_at.min(self.tcp.deadline(now)));
+        culm::wake_at(self.host_at.min(self.tcp.deadline(now)));
         progress
     }
 
-    /// Lets smoltcp do what is due besides TCP.
+    /// Has the host do what is due.
     #[cold]
-    fn poll_control(&mut self, now: Instant) {
-        let stack_time = self.clock.stack_time(now);
-        self.interface.poll_maintenance(stack_time);
-        let sockets = &mut self.control;
-        let mut port = Port::new(&mut self.client.transmitter, None);
-        while self.interface.poll_egress(stack_time, &mut port, sockets) == PollResult::SocketStateChanged {}
-        drop(port);
-        let mut remark = Instant::NEVER;
-        if let Some(dhcp) = &mut self.dhcp {
-            dhcp.follow(&mut self.interface, &mut self.control, now);
-            remark = dhcp.due();
-        }
-        self.note_addresses();
-        let next = self.interface.poll_at(stack_time, &self.control);
-        // Where it says "now" it waits for a buffer or for a neighbour; a little later is soon
-        // enough.
+    fn poll_host(&mut self, now: Instant) {
+        // A time is rounded down to ticks, so it may seem to be due a little before it is.
         let soon = now + self.clock.tick;
-        self.control_at =
-            next.map_or(Instant::NEVER, |at| self.clock.local_time_of(at.total_micros())).min(remark).max(soon);
+        // Without a buffer what is due would be lost: a first request of DHCP's, say.
+        if !self.client.transmitter.is_ready() {
+            self.host_at = soon;
+            return;
+        }
+        if self.host.poll(&mut self.client.transmitter, self.clock.ip_time(now)) {
+            self.note_addresses();
+        }
+        let next = self.clock.local_time_of_ip(self.host.deadline());
+        self.host_at = next.min(self.host.remark_at()).max(soon);
     }
 
     fn note_addresses(&mut self) {
-        self.ports.addresses = Addresses::new(self.client.mac(), self.interface.ip_addrs());
-        self.paths.set_addresses(self.interface.ip_addrs());
-    }
-}
-
-/// smoltcp's interface, without addresses.
-fn interface(mac: Mac, transmitter: &mut Transmitter, ipv6: bool, seed: u64, now: smoltcp::time::Instant) -> Interface {
-    let mut config = smoltcp::iface::Config::new(HardwareAddress::Ethernet(EthernetAddress(mac.bytes())));
-    config.random_seed = seed;
-    config.slaac = ipv6;
-    Interface::new(config, &mut Port::new(transmitter, None), now)
-}
-
-fn add_address(interface: &mut Interface, address: IpCidr) {
-    interface.update_ip_addrs(|addresses| {
-        // There is space for what the settings can ask for.
-        let _ = addresses.push(address);
-    });
-}
-
-/// Replaces the IPv4 address and route.
-fn configure(interface: &mut Interface, address: Option<(Ipv4Cidr, Option<smoltcp::wire::Ipv4Address>)>) {
-    interface.update_ip_addrs(|addresses| {
-        addresses.retain(|address| !matches!(address, IpCidr::Ipv4(_)));
-        if let Some((address, _)) = address {
-            let _ = addresses.insert(0, IpCidr::Ipv4(address));
-        }
-    });
-    interface.routes_mut().remove_default_ipv4_route();
-    if let Some((_, Some(gateway))) = address {
-        let _ = interface.routes_mut().add_default_ipv4_route(gateway);
+        self.ports.addresses = Addresses::new(self.client.mac(), self.host.addresses());
     }
 }
 
@@ -389,8 +348,8 @@ impl Clock {
     }
 
     #[inline(always)]
-    fn stack_time(&self, at: Instant) -> smoltcp::time::Instant {
-        smoltcp::time::Instant::from_micros(self.microseconds(at) as i64)
+    fn ip_time(&self, at: Instant) -> culm_ip::Instant {
+        culm_ip::Instant(self.microseconds(at))
     }
 
     #[inline(always)]
@@ -404,8 +363,8 @@ impl Clock {
         Instant::from_ticks(ticks.min(u64::MAX.into()) as u64)
     }
 
-    fn local_time_of(&self, microseconds: i64) -> Instant {
-        self.local_time(culm_tcp::Instant(microseconds.max(0) as u64))
+    fn local_time_of_ip(&self, at: culm_ip::Instant) -> Instant {
+        self.local_time(culm_tcp::Instant(at.0))
     }
 }
 

@@ -70,6 +70,17 @@ impl Cidr<Ipv4Addr> {
     }
 }
 
+impl Cidr {
+    /// Does what [`Cidr::<Ipv4Addr>::is_everybody`] does; of no network of IPv6 is there such an
+    /// address.
+    pub fn is_everybody(self, destination: Ipv4Addr) -> bool {
+        match self.address {
+            IpAddr::V4(address) => Cidr { address, length: self.length }.is_everybody(destination),
+            IpAddr::V6(_) => false,
+        }
+    }
+}
+
 impl From<Cidr<Ipv4Addr>> for Cidr {
     fn from(cidr: Cidr<Ipv4Addr>) -> Self {
         Self { address: cidr.address.into(), length: cidr.length }

@@ -172,6 +172,8 @@ pub struct Payload<'a> {
     pub payload: &'a [u8],
     /// The station that it, or its last fragment, came from.
     pub from: LinkAddress,
+    /// Whether it came in one piece, so that what the device says of checksums holds.
+    pub came_whole: bool,
 }
 
 /// Something that has changed.

@@ -108,8 +108,8 @@ impl<'a> Paths<'a> {
 }
 
 impl TooBig {
-    /// Returns what the message makes of the path; `None` if that cannot be.
-    fn limit(&self) -> Option<Limit> {
+    /// Returns what the message makes of the path, if it is true; `None` if it cannot be.
+    pub fn limit(&self) -> Option<Limit> {
         match self.destination {
             // Every link carries that much, by itself or by fragments of its own (RFC 8201 §4).
             IpAddr::V6(_) if self.mtu < ipv6::MINIMUM_MTU.into() => None,

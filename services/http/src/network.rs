@@ -90,7 +90,7 @@ impl culm_http::Stream for Stream<'_> {
 
     /// Of an IPv6 address the network: a host has many addresses in it.
     fn peer(&self) -> u64 {
-        match self.0.remote().map(|remote| core::net::IpAddr::from(remote.addr)) {
+        match self.0.remote().map(|remote| remote.ip()) {
             Some(core::net::IpAddr::V4(address)) => mixed(address.to_bits().into()),
             Some(core::net::IpAddr::V6(address)) => mixed((address.to_bits() >> 64) as u64),
             None => 0,

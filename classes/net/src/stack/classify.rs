@@ -1,22 +1,9 @@
-//! Finding out what a frame is, as far as that decides who gets it.
+//! Finding out whether a frame is a TCP segment, and of which connection.
 
 use crate::ETHERNET_HEADER;
 use crate::checksum::Sum;
 use crate::wire::{self, Ethernet, Ipv4, Ipv6, ipv4, ipv6, protocols, tcp, types};
-
-/// The kind of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// A TCP segment.
-    Tcp(Segment),
-    /// A message of ICMP that is answered, if at all, to where it came from.
-    Question,
-    /// Something else for this station alone: if it is answered, then by an error, to where it came
-    /// from.
-    Stray,
-    /// Anything else: what smoltcp's own protocols live on.
-    Other,
-}
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The connection to which a TCP segment belongs. Fields are as they lie in the frame; they serve
 /// only for comparison.
@@ -28,6 +15,21 @@ pub(super) struct Key {
     pub(super) local: [u64; 2],
     /// Both ports: the sender's in the lower half.
     pub(super) ports: u32,
+}
+
+impl Key {
+    /// The key of segments from one address and port to another.
+    pub(super) fn new(remote: (IpAddr, u16), local: (IpAddr, u16)) -> Self {
+        let words = |address| match address {
+            IpAddr::V4(address) => [u32::from_le_bytes(Ipv4Addr::octets(&address)).into(), 0],
+            IpAddr::V6(address) => {
+                let all = u128::from_le_bytes(Ipv6Addr::octets(&address));
+                [all as u64, (all >> 64) as u64]
+            }
+        };
+        let ports = u32::from(remote.1.swap_bytes()) | u32::from(local.1.swap_bytes()) << 16;
+        Self { remote: words(remote.0), local: words(local.0), ports }
+    }
 }
 
 /// A TCP segment.
@@ -71,61 +73,15 @@ const CONNECTING: u8 = tcp::SYN | tcp::RST | tcp::ACK;
 /// Offsets in a frame, where an IPv4 header has no options.
 mod offset {
     use crate::ETHERNET_HEADER;
-    use crate::wire::{ipv4, ipv6, udp};
+    use crate::wire::{ipv4, ipv6};
 
     pub(super) const IPV4_PROTOCOL: usize = ETHERNET_HEADER + ipv4::PROTOCOL;
     pub(super) const IPV6_NEXT_HEADER: usize = ETHERNET_HEADER + ipv6::NEXT_HEADER;
-    pub(super) const IPV4_UDP_PORT: usize = ETHERNET_HEADER + ipv4::HEADER + udp::DESTINATION;
 }
 
-/// ICMPv6's type of echo requests (RFC 4443 §4.1).
-const ECHO_REQUEST_6: u8 = 128;
-
-/// The port that DHCP answers to (RFC 2131 §4.1).
-const DHCP_CLIENT: u16 = 68;
-
-/// Returns what `frame` is.
+/// Returns the TCP segment in `frame`: one that is whole, and over IPv6 without extension headers.
 #[inline]
-pub(super) fn classify(frame: &[u8]) -> Kind {
-    match segment(frame) {
-        Some(segment) => Kind::Tcp(segment),
-        None => other(frame),
-    }
-}
-
-/// Returns what a frame is that is not a TCP segment. What is for this station alone is its own
-/// business, but for ARP, neighbour discovery and DHCP, which are smoltcp's.
-#[cold]
-fn other(frame: &[u8]) -> Kind {
-    let Some(head) = frame.first_chunk::<{ offset::IPV4_UDP_PORT + 2 }>() else { return Kind::Other };
-    let Some(ethernet) = Ethernet::at(head, 0) else { return Kind::Other };
-    let to_all = ethernet.destination()[0] & 1 != 0;
-    let (protocol_4, protocol_6) = (head[offset::IPV4_PROTOCOL], head[offset::IPV6_NEXT_HEADER]);
-    match ethernet.kind() {
-        types::IPV4 if !to_all && protocol_4 == protocols::ICMP => Kind::Question,
-        types::IPV4 if !to_all && !is_dhcp_answer(head) => Kind::Stray,
-        // The first of ICMPv6 is a message's type; an echo request is answered whoever else it is
-        // for (RFC 4443 §4.2).
-        types::IPV6
-            if protocol_6 == protocols::ICMPV6
-                && frame.get(ETHERNET_HEADER + ipv6::HEADER) == Some(&ECHO_REQUEST_6) =>
-        {
-            Kind::Question
-        }
-        types::IPV6 if !to_all && protocol_6 != protocols::ICMPV6 => Kind::Stray,
-        _ => Kind::Other,
-    }
-}
-
-/// Returns whether an IPv4 frame is one that DHCP waits for. Behind options of IPv4 it is not
-/// found: such a frame is a stray one, which servers do not send.
-fn is_dhcp_answer(head: &[u8]) -> bool {
-    let port = wire::number(head, offset::IPV4_UDP_PORT);
-    head[offset::IPV4_PROTOCOL] == protocols::UDP && port == Some(DHCP_CLIENT)
-}
-
-#[inline]
-fn segment(frame: &[u8]) -> Option<Segment> {
+pub(super) fn segment(frame: &[u8]) -> Option<Segment> {
     let head = frame.first_chunk::<{ ETHERNET_HEADER + ipv4::HEADER }>()?;
     match Ethernet::at(head, 0)?.kind() {
         types::IPV4 if head[offset::IPV4_PROTOCOL] == protocols::TCP => {
@@ -189,11 +145,14 @@ mod tests {
     #[test]
     fn segments_are_found() {
         for version in [4, 6] {
-            let Kind::Tcp(segment) = classify(&frame(version, 0x02)) else { panic!("TCP over IPv{version}") };
+            let segment = segment(&frame(version, 0x02)).expect("TCP");
             assert_eq!((segment.local_port, segment.opens(), segment.acknowledges()), (80, true, false));
             assert_ne!(segment.key.remote, segment.key.local);
+            let of = |four: [u8; 4], six: u8| if version == 4 { IpAddr::from(four) } else { IpAddr::from([six; 16]) };
+            let (remote, local) = ((of([10, 0, 0, 1], 1), 0xc001), (of([10, 0, 0, 2], 2), 80));
+            assert_eq!(segment.key, Key::new(remote, local));
             for flags in [0x12, 0x04, 0x06, 0x10, 0x18, 0x11] {
-                let Kind::Tcp(segment) = classify(&frame(version, flags)) else { panic!("TCP") };
+                let segment = super::segment(&frame(version, flags)).expect("TCP");
                 assert!(!segment.opens(), "{flags:#x}");
                 assert_eq!(segment.acknowledges(), matches!(flags, 0x10 | 0x18 | 0x11), "{flags:#x}");
             }
@@ -211,7 +170,7 @@ mod tests {
                     _ => {}
                 }
             }
-            let _ = classify(&bytes);
+            let _ = segment(&bytes);
         }
     }
 }

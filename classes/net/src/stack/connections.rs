@@ -1,8 +1,8 @@
 //! TCP connections, as an application sees them.
 
 use super::table::Slot;
+use core::net::SocketAddr;
 use culm_tcp::State;
-use smoltcp::wire::IpEndpoint;
 
 /// An event of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl Stream<'_> {
     }
 
     /// Returns the peer's address and port, while the connection is not over.
-    pub fn remote(&self) -> Option<IpEndpoint> {
+    pub fn remote(&self) -> Option<SocketAddr> {
         (self.slot.connection.state() != State::Closed).then_some(self.slot.remote)
     }
 }

@@ -1,22 +1,22 @@
 //! UDP, answered in place: a datagram is read in the buffer that it came in, and the answer written
 //! in the buffer that it leaves in.
 //!
-//! smoltcp's UDP sockets copy every payload into a ring and out again, and find the next hop anew
-//! for every datagram: several times the work of the whole path from device to client. What servers
-//! do with datagrams is answer them, so that is what this module offers. An answer goes back to the
-//! station that the datagram came from, be that its sender or the router on the way there, without
-//! looking into the neighbour cache or the routes.
+//! What servers do with datagrams is answer them, so that is what this module offers. An answer goes
+//! back to the station that the datagram came from, be that its sender or the router on the way
+//! there, without looking into the neighbour cache or the routes.
 //!
 //! A datagram gets here if it is for this station alone (not broadcast or multicast), whole (no
 //! fragment), without IP options, for one of the stack's addresses, for a bound port, from an
-//! address that can be answered, and its checksums are right. All others take smoltcp's way.
+//! address that can be answered, and its checksums are right. All others are the host's
+//! ([`super::host`]), which gives those for a bound port back, whole and without options.
 
 use crate::checksum::Sum;
 use crate::client::{Packet, Transmitter};
 use crate::header::flags::NEEDS_CHECKSUM;
 use crate::wire::{HOP_LIMIT, ethernet, ipv4, ipv6, protocols, put, types, udp};
 use crate::{ETHERNET_HEADER, MTU, Mac, PacketHeader};
-use smoltcp::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use culm_ip::Cidr;
 
 /// Ports that can be bound.
 const PORTS: usize = 4;
@@ -45,7 +45,7 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    pub(super) fn new(mac: Mac, addresses: &[IpCidr]) -> Self {
+    pub(super) fn new(mac: Mac, addresses: &[Cidr]) -> Self {
         let mac = mac.bytes();
         let [a, b, c, d, e, f] = mac;
         let to = u64::from_ne_bytes([a, b, c, d, e, f, 0, 0]) & WITHOUT_LAST_TWO;
@@ -53,9 +53,9 @@ impl Addresses {
         let mut places = all.ipv6.iter_mut();
         for address in addresses {
             match address.address() {
-                IpAddress::Ipv4(address) if all.ipv4 == 0 => all.ipv4 = u32::from_ne_bytes(address.octets()),
-                IpAddress::Ipv4(_) => {}
-                IpAddress::Ipv6(address) => {
+                IpAddr::V4(address) if all.ipv4 == 0 => all.ipv4 = u32::from_ne_bytes(address.octets()),
+                IpAddr::V4(_) => {}
+                IpAddr::V6(address) => {
                     if let Some(place) = places.next() {
                         *place = address.octets();
                     }
@@ -100,6 +100,18 @@ impl Ports {
             *place = port;
         } else {
             culm::error!("a port is not bound: a stack binds at most {PORTS} ports");
+        }
+    }
+
+    /// Returns whether datagrams for `port` are taken.
+    pub(super) fn is_bound(&self, port: u16) -> bool {
+        port != 0 && self.ports.contains(&port.to_be())
+    }
+
+    /// Gives the datagram in `frame` to the application, if it is one as the fast way takes it.
+    pub(super) fn deliver(&self, frame: &[u8], transmitter: &mut Transmitter, take: &mut impl FnMut(Datagram<'_>)) {
+        if let Some(offsets) = self.recognise(frame) {
+            take(Datagram { frame, offsets, transmitter, mac: &self.addresses.mac });
         }
     }
 
@@ -199,13 +211,13 @@ impl Datagram<'_> {
     }
 
     /// The sender's address and port.
-    pub fn remote(&self) -> (IpAddress, u16) {
-        (self.address(0), self.port(0))
+    pub fn remote(&self) -> SocketAddr {
+        SocketAddr::new(self.address(0), self.port(0))
     }
 
     /// The address and port that it was sent to.
-    pub fn local(&self) -> (IpAddress, u16) {
-        (self.address(1), self.port(1))
+    pub fn local(&self) -> SocketAddr {
+        SocketAddr::new(self.address(1), self.port(1))
     }
 
     #[inline(always)]
@@ -213,16 +225,16 @@ impl Datagram<'_> {
         u16::from_be(half(self.frame, self.offsets.start + 2 * index))
     }
 
-    fn address(&self, index: usize) -> IpAddress {
+    fn address(&self, index: usize) -> IpAddr {
         let end = self.offsets.start;
         if self.is_ipv6() {
             let at = end - 32 + 16 * index;
             let mut address = [0; 16];
             address.copy_from_slice(&self.frame[at..at + 16]);
-            IpAddress::Ipv6(Ipv6Address::from(address))
+            IpAddr::V6(Ipv6Addr::from(address))
         } else {
             let at = end - 8 + 4 * index;
-            IpAddress::Ipv4(Ipv4Address::from(full(self.frame, at).to_ne_bytes()))
+            IpAddr::V4(Ipv4Addr::from(full(self.frame, at).to_ne_bytes()))
         }
     }
 

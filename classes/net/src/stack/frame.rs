@@ -8,8 +8,8 @@ use crate::checksum::Sum;
 use crate::client::Transmitter;
 use crate::wire::{HOP_LIMIT, ethernet, ipv4, ipv6, protocols, put, tcp, types};
 use crate::{ETHERNET_HEADER, HEADROOM, MTU, Mac};
+use core::net::IpAddr;
 use culm_tcp::{Header, LONGEST_HEADER};
-use smoltcp::wire::IpAddress;
 
 /// A station's hardware address.
 pub(super) type Link = [u8; ethernet::ADDRESS];
@@ -41,14 +41,14 @@ impl Default for Head {
 
 impl Route {
     /// From `local` on the station `mac` to `remote`, which is reached through the station `link`.
-    pub(super) fn new(mac: Mac, link: Link, local: IpAddress, remote: IpAddress) -> Self {
+    pub(super) fn new(mac: Mac, link: Link, local: IpAddr, remote: IpAddr) -> Self {
         let mut head = [0; LONGEST];
         let (ethernet, ip) = head.split_at_mut(ETHERNET_HEADER);
         put(ethernet, ethernet::DESTINATION, link);
         put(ethernet, ethernet::SOURCE, mac.bytes());
         let mut sum = Sum::ZERO;
         let is_version_4 = match (local, remote) {
-            (IpAddress::Ipv4(from), IpAddress::Ipv4(to)) => {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
                 put(ethernet, ethernet::TYPE, types::IPV4.to_be_bytes());
                 ip[ipv4::VERSION] = ipv4::VERSION_AND_LENGTH;
                 put(ip, ipv4::FRAGMENT, ipv4::DO_NOT_FRAGMENT.to_be_bytes());
@@ -58,7 +58,7 @@ impl Route {
                 sum = sum.add_bytes(&ip[..ipv4::HEADER]);
                 true
             }
-            (IpAddress::Ipv6(from), IpAddress::Ipv6(to)) => {
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
                 put(ethernet, ethernet::TYPE, types::IPV6.to_be_bytes());
                 put(ip, ipv6::VERSION, ipv6::VERSION_ALONE);
                 put(ip, ipv6::NEXT_HEADER, [protocols::TCP, HOP_LIMIT]);

@@ -9,8 +9,9 @@ use super::frame::{Link, Route};
 use crate::checksum::Sum;
 use crate::wire::{Ethernet, Ipv4, Ipv6, ipv4, ipv6, protocols};
 use crate::{ETHERNET_HEADER, Mac};
+use core::net::{IpAddr, SocketAddr};
+use culm_ip::{Cidr, is_host};
 use culm_tcp::{Flags, Header};
-use smoltcp::wire::{IpAddress, IpCidr, IpEndpoint, Ipv4Address, Ipv6Address};
 
 /// A segment of which no connection is known.
 #[derive(Clone, Copy)]
@@ -18,8 +19,8 @@ pub(super) struct UnmatchedSegment {
     /// Where its frame came from.
     pub(super) link: Link,
     pub(super) key: Key,
-    pub(super) remote: IpEndpoint,
-    pub(super) local: IpEndpoint,
+    pub(super) remote: SocketAddr,
+    pub(super) local: SocketAddr,
     pub(super) header: Header,
     /// Bytes of its payload.
     pub(super) length: u32,
@@ -29,7 +30,7 @@ impl UnmatchedSegment {
     /// Reads a frame of TCP; returns its payload too. None where it is damaged, not for this
     /// station, or from nobody who could be answered.
     #[cold]
-    pub(super) fn read<'a>(frame: &'a [u8], key: Key, mac: Mac, addresses: &[IpCidr]) -> Option<(Self, &'a [u8])> {
+    pub(super) fn read<'a>(frame: &'a [u8], key: Key, mac: Mac, addresses: &[Cidr]) -> Option<(Self, &'a [u8])> {
         let ethernet = Ethernet::at(frame, 0)?;
         let link = ethernet.source();
         if ethernet.destination() != mac.bytes() || link[0] & 1 != 0 {
@@ -47,10 +48,10 @@ impl UnmatchedSegment {
         }
         let (header, length) = Header::parse(segment).ok()?;
         let payload = segment.get(length..)?;
-        let remote = IpEndpoint::new(from, header.source);
-        let local = IpEndpoint::new(to, header.destination);
+        let remote = SocketAddr::new(from, header.source);
+        let local = SocketAddr::new(to, header.destination);
         let segment = Self { link, key, remote, local, header, length: payload.len() as u32 };
-        (remote.port != 0).then_some((segment, payload))
+        (remote.port() != 0).then_some((segment, payload))
     }
 
     /// Returns whether it brings bytes or the sender's end, and so is sent again until it is
@@ -67,38 +68,37 @@ impl UnmatchedSegment {
 
     /// Returns how answers get to its sender.
     pub(super) fn route(&self, mac: Mac) -> Route {
-        Route::new(mac, self.link, self.local.addr, self.remote.addr)
+        Route::new(mac, self.link, self.local.ip(), self.remote.ip())
     }
 }
 
 /// Returns sender, receiver and segment of an IPv4 packet that is no fragment.
-fn read_4(packet: &[u8]) -> Option<(IpAddress, IpAddress, &[u8])> {
+fn read_4(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
     let header = Ipv4::at(packet, 0)?;
     let length = header.header_length();
     let is_right = Sum::ZERO.add_bytes(packet.get(..length)?).fold() == 0xffff;
     if length < ipv4::HEADER || header.is_fragment() || header.protocol() != protocols::TCP || !is_right {
         return None;
     }
-    let address = |octets| IpAddress::Ipv4(Ipv4Address::from(octets));
+    let address = |octets: [u8; 4]| IpAddr::from(octets);
     Some((address(header.source()), address(header.destination()), packet.get(length..header.total_length())?))
 }
 
 /// Returns sender, receiver and segment of an IPv6 packet without options.
-fn read_6(packet: &[u8]) -> Option<(IpAddress, IpAddress, &[u8])> {
+fn read_6(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
     let header = Ipv6::at(packet, 0)?;
     let segment = packet[ipv6::HEADER..].get(..header.payload_length())?;
-    let address = |octets| IpAddress::Ipv6(Ipv6Address::from(octets));
+    let address = |octets: [u8; 16]| IpAddr::from(octets);
     let is_tcp = header.next_header() == protocols::TCP;
     is_tcp.then_some((address(header.source()), address(header.destination()), segment))
 }
 
 /// Whether an address is one station's, and not that of all on a link.
-fn is_station(address: IpAddress, own: &[IpCidr]) -> bool {
-    let of_all = |own: &IpCidr| match (own, address) {
-        (IpCidr::Ipv4(own), IpAddress::Ipv4(address)) => own.broadcast() == Some(address),
-        _ => false,
-    };
-    address.is_unicast() && !own.iter().any(of_all)
+fn is_station(address: IpAddr, own: &[Cidr]) -> bool {
+    match address {
+        IpAddr::V4(address) => is_host(address) && !own.iter().any(|own| own.is_everybody(address)),
+        IpAddr::V6(address) => !address.is_multicast() && !address.is_unspecified() && !address.is_loopback(),
+    }
 }
 
 #[cfg(test)]

@@ -187,11 +187,11 @@ fn contested_place(hash: u64) -> usize {
 mod tests {
     use super::*;
     use crate::stack::classify::Key;
+    use core::net::{Ipv4Addr, SocketAddr};
     use culm_tcp::{Header, Sequence};
-    use smoltcp::wire::{IpAddress, IpEndpoint};
 
     fn syn(number: u32) -> UnmatchedSegment {
-        let endpoint = IpEndpoint::new(IpAddress::v4(10, 0, 0, 1), 80);
+        let endpoint = SocketAddr::new(Ipv4Addr::new(10, 0, 0, 1).into(), 80);
         let header = Header { sequence: Sequence(number), ..Header::default() };
         UnmatchedSegment { link: [0; 6], key: Key::default(), remote: endpoint, local: endpoint, header, length: 0 }
     }

@@ -15,9 +15,9 @@ use super::tcp::opening;
 use crate::client::Transmitter;
 use alloc::boxed::Box;
 use alloc::vec;
+use core::net::{Ipv4Addr, SocketAddr};
 use culm::time::Instant;
 use culm_tcp::{Connection, Header, Island, Piece, Placement, Sent, Storage};
-use smoltcp::wire::{IpAddress, IpEndpoint};
 
 /// Groups of segments that were sent at one time and are not acknowledged, of one connection. Where
 /// there are more, neighbours count as one.
@@ -68,7 +68,7 @@ pub(super) struct Slot {
     pub(super) outbox: Outbox,
     /// How its segments get to the peer.
     pub(super) route: Route,
-    pub(super) remote: IpEndpoint,
+    pub(super) remote: SocketAddr,
     pub(super) key: Key,
     pub(super) port: u16,
     phase: Phase,
@@ -108,7 +108,7 @@ impl Slot {
             inbox,
             outbox: Outbox::new(settings.send_buffer),
             route: Route::default(),
-            remote: IpEndpoint::new(IpAddress::v4(0, 0, 0, 0), 0),
+            remote: SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
             key: Key::default(),
             port: 0,
             phase: Phase::Free,

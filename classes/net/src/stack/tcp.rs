@@ -9,7 +9,7 @@ pub(super) mod buffers;
 pub(super) mod opening;
 mod places;
 
-use super::classify::Segment;
+use super::classify::{Key, Segment};
 use super::connections::{Event, Stream};
 use super::cookie::Cookies;
 use super::handshake::UnmatchedSegment;
@@ -21,12 +21,13 @@ use super::timer::Wheel;
 use super::{Clock, Secrets};
 use crate::Mac;
 use crate::client::Transmitter;
-use crate::wire::{self, ethernet};
+use crate::wire::{self, ethernet, ipv4, ipv6, protocols, tcp};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use culm::time::{Duration, Instant, ticks};
-use culm_tcp::{Ending, Header, State, reset_for};
-use smoltcp::wire::IpCidr;
+use culm_ip::Cidr;
+use culm_ip::icmp::Quoted;
+use culm_tcp::{Ending, Header, Sequence, State, reset_for};
 
 /// Ports that can be listened on.
 const LISTENERS: usize = 8;
@@ -133,7 +134,7 @@ impl Tcp {
         &mut self,
         frame: &[u8],
         segment: &Segment,
-        addresses: &[IpCidr],
+        addresses: &[Cidr],
         transmitter: &mut Transmitter,
         times: Times,
     ) {
@@ -188,6 +189,23 @@ impl Tcp {
         }
     }
 
+    /// Takes the message that a packet of TCP's was too big, for a path that carries `limit` bytes.
+    /// Returns whether the connection whose it is said to be has sent it, and sends less from now
+    /// on.
+    #[cold]
+    pub(super) fn too_big(&mut self, quoted: &Quoted, limit: u16, times: Times) -> bool {
+        let header = if quoted.source.is_ipv4() { ipv4::HEADER } else { ipv6::HEADER } + tcp::HEADER;
+        let (local, remote) = quoted.ports();
+        let key = Key::new((quoted.destination, remote), (quoted.source, local));
+        let Some(index) = self.table.find(&key).filter(|_| quoted.protocol == protocols::TCP) else { return false };
+        let segment = limit.saturating_sub(header as u16);
+        let is_believed = self.table[index].connection.too_big(Sequence(quoted.sequence()), segment, times.tcp);
+        if is_believed {
+            self.mark_dirty(index);
+        }
+        is_believed
+    }
+
     /// Handles a segment that belongs to no connection, or may begin a new one in place of one that
     /// is over.
     #[cold]
@@ -196,7 +214,7 @@ impl Tcp {
         found: Option<usize>,
         frame: &[u8],
         segment: &Segment,
-        addresses: &[IpCidr],
+        addresses: &[Cidr],
         transmitter: &mut Transmitter,
         times: Times,
     ) {

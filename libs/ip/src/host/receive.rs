@@ -139,7 +139,14 @@ impl Node<'_> {
         let (protocol, payload) = (packet.protocol, packet.payload);
         let problem = match (Whole { source, destination, protocol, payload, checksum }).is_taken(upper) {
             Taken::Yes => {
-                return Received::Packet(Payload { source, destination, protocol, payload, from: frame.from });
+                return Received::Packet(Payload {
+                    source,
+                    destination,
+                    protocol,
+                    payload,
+                    from: frame.from,
+                    came_whole: told.is_some(),
+                });
             }
             Taken::Dropped => return Received::Done,
             Taken::No if protocol == UDP => Problem::Port,
@@ -195,7 +202,14 @@ impl Node<'_> {
         let (source, destination) = (packet.source.into(), packet.destination.into());
         let problem = match (Whole { source, destination, protocol, payload, checksum }).is_taken(upper) {
             Taken::Yes => {
-                return Received::Packet(Payload { source, destination, protocol, payload, from: frame.from });
+                return Received::Packet(Payload {
+                    source,
+                    destination,
+                    protocol,
+                    payload,
+                    from: frame.from,
+                    came_whole,
+                });
             }
             Taken::Dropped => return Received::Done,
             Taken::No if protocol == UDP => Problem::Port,

@@ -38,7 +38,7 @@ pub(in crate::stack) fn settings(source: u16, destination: u16, capacity: usize)
 
 impl Tcp {
     fn settings_for(&self, segment: &UnmatchedSegment, initial: Sequence, largest: u16) -> Settings {
-        let settings = settings(segment.local.port, segment.remote.port, self.capacity);
+        let settings = settings(segment.local.port(), segment.remote.port(), self.capacity);
         Settings { initial, segment: largest, stamp_offset: self.stamp_offset, ..settings }
     }
 
@@ -71,7 +71,7 @@ impl Tcp {
         }
         slot.inbox.clear();
         slot.outbox.clear();
-        (slot.route, slot.remote, slot.port) = (route, last.remote, last.local.port);
+        (slot.route, slot.remote, slot.port) = (route, last.remote, last.local.port());
         (slot.new, slot.fresh, slot.rests) = (true, true, false);
         (slot.since, slot.unacknowledged) = (times.now, 0);
         slot.receive(&last.header, payload, times.tcp);

@@ -1,13 +1,10 @@
-//! The IPv4 address that DHCP gives: takes it over from smoltcp, and says when there is none.
+//! What the log says of the IPv4 address that DHCP gives, and when it says that there is none.
 
-use smoltcp::iface::{Interface, SocketHandle, SocketSet};
-use smoltcp::socket::dhcpv4::{Event, Socket};
-
-use super::configure;
 use culm::time::{Duration, Instant};
+use culm_ip::host::Notice;
 
 /// How long the first address may take before the log says that there is none. A server answers
-/// within a second; a request that was lost is repeated after ten.
+/// within a second; a request that was lost is repeated after five.
 const PATIENCE: Duration = Duration::from_secs(12);
 
 /// The log's last word on the address.
@@ -21,39 +18,44 @@ enum Said {
     Unusable,
 }
 
-/// DHCP's client.
-pub(super) struct Dhcp {
-    handle: SocketHandle,
+/// What the log has said.
+pub(super) struct Log {
     said: Said,
 }
 
-impl Dhcp {
-    pub(super) fn new(sockets: &mut SocketSet<'static>, now: Instant) -> Self {
-        Self { handle: sockets.add(Socket::new()), said: Said::NothingUntil(now + PATIENCE) }
+impl Log {
+    /// A log from `now` on; without an address that is leased it says nothing of its absence.
+    pub(super) fn new(is_leased: bool, now: Instant) -> Self {
+        Self { said: Said::NothingUntil(if is_leased { now + PATIENCE } else { Instant::NEVER }) }
     }
 
-    /// Takes over what DHCP has found out, and logs it where it is new.
-    pub(super) fn follow(&mut self, interface: &mut Interface, sockets: &mut SocketSet<'static>, now: Instant) {
-        match sockets.get_mut::<Socket<'_>>(self.handle).poll() {
-            Some(Event::Configured(lease)) if lease.address.address().octets()[0].wrapping_sub(1) < 223 => {
+    /// Logs what has happened, where it is new.
+    pub(super) fn tell(&mut self, notice: &Notice) {
+        match notice {
+            Notice::Addresses => {}
+            Notice::Leased(lease) => {
                 culm::info!("address {} by DHCP", lease.address);
-                configure(interface, Some((lease.address, lease.router)));
                 self.said = Said::Address;
             }
-            // A server that hands out an address which cannot be one is not followed.
-            Some(Event::Configured(lease)) if self.said != Said::Unusable => {
-                culm::warn!("the DHCP server gives {}, which cannot be an address: it is not used", lease.address);
+            Notice::LeaseOver => {
+                culm::warn!("no address: no DHCP server has renewed the lease, which has ended");
+                self.said = Said::NoAddress;
+            }
+            Notice::Unusable(address) if self.said != Said::Unusable => {
+                culm::warn!("the DHCP server gives {address}, which cannot be an address: it is not used");
                 self.said = Said::Unusable;
             }
-            Some(Event::Configured(_)) | None => {}
-            Some(Event::Deconfigured) => {
-                configure(interface, None);
-                if self.said == Said::Address {
-                    culm::warn!("no address: no DHCP server has renewed the lease, which has ended");
-                    self.said = Said::NoAddress;
-                }
+            Notice::Unusable(_) => {}
+            Notice::Duplicate(address) => {
+                culm::warn!(
+                    "another station has the address {address}, which is no longer used: give one of both another"
+                );
             }
         }
+    }
+
+    /// Logs that there is no address yet, if that has taken too long by `now`.
+    pub(super) fn lose_patience(&mut self, now: Instant) {
         if now >= self.due() {
             culm::warn!("no address yet: no DHCP server has given one");
             self.said = Said::NoAddress;
@@ -155,7 +157,8 @@ mod tests {
         let log = pass(&mut lan, 50_000, None);
         assert_eq!(log.matches("no address yet: no DHCP server has given one").count(), 1, "{log}");
         assert_eq!(log.lines().count(), 1, "{log}");
-        let log = pass(&mut lan, 12_000, Some(Ipv4Address::new(10, 0, 0, 77)));
+        // It has asked less and less often (RFC 2131 §4.1).
+        let log = pass(&mut lan, 70_000, Some(Ipv4Address::new(10, 0, 0, 77)));
         assert!(log.contains("address 10.0.0.77/24 by DHCP"), "{log}");
     }
 
@@ -176,6 +179,6 @@ mod tests {
     fn the_log_says_once_that_the_address_cannot_be_one() {
         let mut lan = Lan::new(Settings::default());
         let log = pass(&mut lan, 25_000, Some(Ipv4Address::new(0, 0, 0, 9)));
-        assert_eq!(log.matches("gives 0.0.0.9/24, which cannot be an address").count(), 1, "{log}");
+        assert_eq!(log.matches("gives 0.0.0.9, which cannot be an address").count(), 1, "{log}");
     }
 }

@@ -1,0 +1,262 @@
+//! What a host does besides TCP and answering datagrams: `libs/ip`'s host on this client's link.
+//!
+//! It has what the fast ways do not take: ARP, neighbour discovery, DHCP, ICMP, fragments, packets
+//! with options, and datagrams that the application sends of its own accord. What it finds to be
+//! TCP's or a bound port's, put together or without its options, is written into a frame as the
+//! fast ways know it, and given to them.
+
+use super::datagram::{Datagram, Ports};
+use super::lease::Log;
+use super::settings::Settings;
+use crate::client::{Packet, Transmitter};
+use crate::header::flags::{CHECKSUM_VALID, NEEDS_CHECKSUM};
+use crate::wire::{Ethernet, HOP_LIMIT, ethernet, ipv4, ipv6, protocols, put, types};
+use crate::{ETHERNET_HEADER, MTU, Mac, PacketHeader, checksum};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+use culm::time;
+use culm_ip::host::{
+    ADDRESSES, Config, Frame, Host, Ipv4Config, Kind, Memory, Neighbour, Notice, Payload, Received, Unsent, Wire,
+};
+use culm_ip::icmp::{Quoted, Report};
+use culm_ip::path::TooBig;
+use culm_ip::udp::Checksum;
+use culm_ip::{Cidr, Instant, Key, LinkAddress};
+
+/// Neighbours that are known at a time.
+const NEIGHBOURS: usize = 64;
+
+/// Packets that wait for neighbours.
+const PACKETS: usize = 8;
+
+/// Destinations that are reached by smaller packets than the link's.
+const PATHS: usize = 64;
+
+/// Packets whose fragments come at a time, and bytes of each.
+const FRAGMENTED: usize = 8;
+const FRAGMENTED_LENGTH: usize = 4096;
+
+/// Bytes of the longest headers of a frame before its payload.
+const LONGEST_HEADERS: usize = ETHERNET_HEADER + ipv6::HEADER;
+
+/// The host, and what it is remembered by.
+pub(super) struct LinkHost {
+    host: Host<'static>,
+    mac: Mac,
+    /// Its addresses in use.
+    addresses: Vec<Cidr>,
+    log: Log,
+    /// A frame that was put together.
+    frame: Vec<u8>,
+}
+
+/// What a frame turns out to be.
+pub(super) enum Found<'a> {
+    /// The host has dealt with it, or the application has.
+    Nothing,
+    /// TCP's: a frame as it would be without fragments and options, and the host's addresses.
+    Segment(&'a [u8], &'a [Cidr]),
+    /// A packet of TCP's has not arrived, somebody says.
+    Error(Report, Quoted),
+}
+
+impl LinkHost {
+    /// A host that begins at `now`. Its memory is taken from the heap for good.
+    pub(super) fn new(mac: Mac, settings: &Settings, key: [u64; 5], seed: u64, now: Instant) -> Self {
+        let memory = Memory {
+            neighbours: Box::leak((0..NEIGHBOURS).map(|_| Neighbour::default()).collect()),
+            packets: Box::leak(vec![Default::default(); PACKETS].into_boxed_slice()),
+            paths: Box::leak(vec![Default::default(); PATHS].into_boxed_slice()),
+            slots: Box::leak(vec![Default::default(); FRAGMENTED].into_boxed_slice()),
+            fragments: Box::leak(vec![0; FRAGMENTED * FRAGMENTED_LENGTH].into_boxed_slice()),
+        };
+        let config = Config {
+            link: LinkAddress(mac.bytes()),
+            mtu: MTU as u16,
+            ipv4: settings.address.map_or(Ipv4Config::Leased, |own| Ipv4Config::Fixed(own, settings.gateway)),
+            ipv6: settings.ipv6,
+            key: Key(key),
+            seed,
+        };
+        let host = Host::new(config, memory, now);
+        let mut addresses = Vec::with_capacity(ADDRESSES);
+        addresses.extend(host.addresses());
+        Self {
+            host,
+            mac,
+            addresses,
+            log: Log::new(settings.address.is_none(), time::now()),
+            frame: Vec::with_capacity(LONGEST_HEADERS + FRAGMENTED_LENGTH),
+        }
+    }
+
+    /// The addresses in use.
+    pub(super) fn addresses(&self) -> &[Cidr] {
+        &self.addresses
+    }
+
+    /// When the host has something to do.
+    pub(super) fn deadline(&self) -> Instant {
+        self.host.deadline()
+    }
+
+    /// When the log has something to say even if nothing happens.
+    pub(super) fn remark_at(&self) -> time::Instant {
+        self.log.due()
+    }
+
+    /// Takes a frame that is none of those that the fast ways take.
+    #[cold]
+    pub(super) fn receive(
+        &mut self,
+        packet: &Packet<'_>,
+        ports: &Ports,
+        transmitter: &mut Transmitter,
+        take: &mut impl FnMut(Datagram<'_>),
+        now: Instant,
+    ) -> Found<'_> {
+        let Some((header, rest)) = packet.frame().split_first_chunk::<ETHERNET_HEADER>() else {
+            return Found::Nothing;
+        };
+        let Some(ethernet) = Ethernet::at(header, 0) else { return Found::Nothing };
+        let kind = match ethernet.kind() {
+            types::ARP => Kind::Arp,
+            types::IPV4 => Kind::Ipv4,
+            types::IPV6 => Kind::Ipv6,
+            _ => return Found::Nothing,
+        };
+        let is_verified = packet.header().flags & (NEEDS_CHECKSUM | CHECKSUM_VALID) != 0;
+        let frame = Frame {
+            from: LinkAddress(ethernet.source()),
+            was_for_all: ethernet.destination()[0] & 1 != 0,
+            kind,
+            packet: rest,
+            checksum: if is_verified { Checksum::Verified } else { Checksum::Unknown },
+        };
+        let is_taken = |protocol: u8, port: u16| match protocol {
+            protocols::TCP => true,
+            protocols::UDP => ports.is_bound(port),
+            _ => false,
+        };
+        let mut wire = Out { transmitter, mac: self.mac };
+        let payload = match self.host.receive(&frame, &is_taken, now, &mut wire) {
+            Received::Done => return Found::Nothing,
+            Received::Error(report, quoted) => return Found::Error(report, quoted),
+            Received::Packet(payload) => payload,
+        };
+        rebuild(&mut self.frame, &payload, self.mac);
+        if payload.protocol == protocols::UDP {
+            ports.deliver(&self.frame, transmitter, take);
+            return Found::Nothing;
+        }
+        // The host looks at checksums of UDP alone.
+        let is_right = is_verified && payload.came_whole || checksum::is_right(&self.frame);
+        if is_right { Found::Segment(&self.frame, &self.addresses) } else { Found::Nothing }
+    }
+
+    /// Does what is due. Returns whether the addresses have changed.
+    #[cold]
+    pub(super) fn poll(&mut self, transmitter: &mut Transmitter, now: Instant) -> bool {
+        self.host.poll(now, &mut Out { transmitter, mac: self.mac });
+        let mut has_changed = false;
+        while let Some(notice) = self.host.notice() {
+            has_changed |= notice == Notice::Addresses;
+            self.log.tell(&notice);
+        }
+        self.log.lose_patience(time::now());
+        if has_changed {
+            self.addresses.clear();
+            // There is space for all that the host can have.
+            self.addresses.extend(self.host.addresses().take(ADDRESSES));
+        }
+        has_changed
+    }
+
+    /// Sends a datagram from `port` to `destination`, at once or when its neighbour is known.
+    pub(super) fn send(
+        &mut self,
+        port: u16,
+        destination: SocketAddr,
+        payload: &[u8],
+        transmitter: &mut Transmitter,
+        now: Instant,
+    ) -> Result<(), Unsent> {
+        self.host.send_datagram(port, destination, payload, now, &mut Out { transmitter, mac: self.mac })
+    }
+
+    /// Takes note that packets to where the quoted one was to go may have so many bytes only: its
+    /// flow has believed it.
+    pub(super) fn remember(&mut self, told: TooBig, now: Instant) {
+        let _ = self.host.too_big(told, now, || true);
+    }
+}
+
+/// Where the host sends: frames in the client's buffers.
+struct Out<'a> {
+    transmitter: &'a mut Transmitter,
+    mac: Mac,
+}
+
+impl Wire for Out<'_> {
+    fn send(&mut self, to: LinkAddress, kind: Kind, packet: &[u8]) {
+        let kind = match kind {
+            Kind::Arp => types::ARP,
+            Kind::Ipv4 => types::IPV4,
+            Kind::Ipv6 => types::IPV6,
+        };
+        let header = ethernet_header(to.0, self.mac, kind);
+        // Where there is no buffer it is lost: networks lose packets.
+        self.transmitter.send(ETHERNET_HEADER + packet.len(), |frame| {
+            if let Some((head, rest)) = frame.split_first_chunk_mut() {
+                *head = header;
+                rest.copy_from_slice(packet);
+            }
+            (PacketHeader::default(), ())
+        });
+    }
+}
+
+fn ethernet_header(to: [u8; 6], from: Mac, kind: u16) -> [u8; ETHERNET_HEADER] {
+    let mut header = [0; ETHERNET_HEADER];
+    put(&mut header, ethernet::DESTINATION, to);
+    put(&mut header, ethernet::SOURCE, from.bytes());
+    put(&mut header, ethernet::TYPE, kind.to_be_bytes());
+    header
+}
+
+/// Writes the frame in which `payload` would have come in one piece and without options.
+fn rebuild(frame: &mut Vec<u8>, payload: &Payload<'_>, mac: Mac) {
+    let Payload { source, destination, protocol, payload, from, .. } = *payload;
+    let kind = if source.is_ipv4() { types::IPV4 } else { types::IPV6 };
+    let mut ethernet = ethernet_header(mac.bytes(), Mac::new(from.0), kind);
+    put(&mut ethernet, ethernet::SOURCE, from.0);
+    frame.clear();
+    frame.extend_from_slice(&ethernet);
+    match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            let mut header = [0; ipv4::HEADER];
+            header[ipv4::VERSION] = ipv4::VERSION_AND_LENGTH;
+            put(&mut header, ipv4::TOTAL_LENGTH, ((ipv4::HEADER + payload.len()) as u16).to_be_bytes());
+            put(&mut header, ipv4::TIME_TO_LIVE, [HOP_LIMIT, protocol]);
+            put(&mut header, ipv4::SOURCE, source.octets());
+            put(&mut header, ipv4::DESTINATION, destination.octets());
+            let sum = !checksum::Sum::ZERO.add_bytes(&header).fold();
+            put(&mut header, ipv4::CHECKSUM, sum.to_le_bytes());
+            frame.extend_from_slice(&header);
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            let mut header = [0; ipv6::HEADER];
+            put(&mut header, ipv6::VERSION, ipv6::VERSION_ALONE);
+            put(&mut header, ipv6::PAYLOAD_LENGTH, (payload.len() as u16).to_be_bytes());
+            put(&mut header, ipv6::NEXT_HEADER, [protocol, HOP_LIMIT]);
+            put(&mut header, ipv6::SOURCE, source.octets());
+            put(&mut header, ipv6::DESTINATION, destination.octets());
+            frame.extend_from_slice(&header);
+        }
+        // Both were read from one header.
+        _ => {}
+    }
+    frame.extend_from_slice(payload);
+}

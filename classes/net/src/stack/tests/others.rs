@@ -1,0 +1,133 @@
+//! What the host does besides answering to where frames came from: its neighbours, fragments, and
+//! routers' words about paths.
+
+use super::lan::{ADDRESS, ADDRESS_6, HOST, HOST_6, HOST_MAC, Lan, MAC};
+use super::station::{ACK, SYN, Station};
+use super::udp_socket;
+use crate::checksum;
+use crate::stack::Unsent;
+use core::net::{IpAddr, SocketAddr};
+use culm_ip::LinkAddress;
+use smoltcp::socket::udp;
+use std::vec::Vec;
+
+/// A frame of IPv4 from the host to the stack, whose header's checksum is made.
+fn frame(protocol: u8, place: u16, payload: &[u8]) -> Vec<u8> {
+    let mut frame = [MAC, HOST_MAC].concat();
+    frame.extend([8, 0, 0x45, 0]);
+    frame.extend((20 + payload.len() as u16).to_be_bytes());
+    frame.extend([0, 9]);
+    frame.extend(place.to_be_bytes());
+    frame.extend([64, protocol, 0, 0, 10, 0, 0, 2, 10, 0, 0, 1]);
+    let sum = !checksum::Sum::ZERO.add_bytes(&frame[14..34]).fold();
+    frame[24..26].copy_from_slice(&sum.to_le_bytes());
+    frame.extend(payload);
+    frame
+}
+
+#[test]
+fn the_application_sends_datagrams_of_its_own_accord() {
+    for (host, own) in [(HOST, ADDRESS), (HOST_6, ADDRESS_6)] {
+        let mut lan = Lan::fixed(0);
+        let handle = lan.add(udp_socket(999));
+        let to = SocketAddr::new(host.into(), 999);
+        for question in [&b"one"[..], b"two"] {
+            assert_eq!(lan.stack.send_to(7, to, question), Ok(()));
+        }
+        lan.pass(5);
+        for question in [&b"one"[..], b"two"] {
+            let socket = lan.sockets.get_mut::<udp::Socket<'_>>(handle);
+            let (content, from) = socket.recv().expect("a datagram");
+            assert_eq!((content, from.endpoint.addr, from.endpoint.port), (question, own, 7));
+        }
+    }
+    let mut lan = Lan::fixed(0);
+    let nowhere = SocketAddr::new(IpAddr::from([192, 0, 2, 1]), 53);
+    assert_eq!(lan.stack.send_to(7, nowhere, b"question"), Err(Unsent::NoRoute));
+    let near = SocketAddr::new(HOST.into(), 53);
+    assert_eq!(lan.stack.send_to(7, near, &[0; 1473]), Err(Unsent::TooLong));
+}
+
+#[test]
+fn a_datagram_in_fragments_is_answered() {
+    let mut lan = Lan::fixed(0);
+    lan.stack.bind(7);
+    let mut datagram = Vec::from([3, 231, 0, 7, 0, 32, 0, 0]);
+    datagram.extend(b"twenty-four bytes of it.");
+    lan.wire.to_stack.push_back(frame(17, 2, &datagram[16..]));
+    lan.wire.to_stack.push_back(frame(17, 0x2000, &datagram[..16]));
+    lan.pass(2);
+    let is_answer = |frame: &Vec<u8>| frame[..6] == HOST_MAC && frame[34..38] == [0, 7, 3, 231];
+    let answer = lan.seen.iter().find(|frame| is_answer(frame)).expect("an answer");
+    assert_eq!(answer[42..66], datagram[8..]);
+}
+
+/// A segment that comes in fragments is the connection's like any other.
+#[test]
+fn a_segment_in_fragments_is_received() {
+    let mut lan = Lan::fixed(4);
+    lan.stack.listen(80);
+    let mut station = Station { mac: HOST_MAC, address: [10, 0, 0, 2], ..Station::new(0) };
+    station.open(&mut lan);
+    let whole = station.segment(ACK, b"in two pieces");
+    station.next += 13;
+    lan.wire.to_stack.push_back(frame(6, 0x2000, &whole[34..58]));
+    lan.wire.to_stack.push_back(frame(6, 3, &whole[58..]));
+    lan.pass(5);
+    let answer: Vec<u8> = station.receive(&mut lan).into_iter().flat_map(|(_, payload)| payload).collect();
+    assert_eq!(answer, b"in two pieces");
+}
+
+/// An answer that is too big for a link on its way: the router says so (RFC 1191).
+fn too_big(quoted: &[u8], mtu: u16) -> Vec<u8> {
+    let mut message = Vec::from([3, 4, 0, 0, 0, 0]);
+    message.extend(mtu.to_be_bytes());
+    message.extend(&quoted[14..42]);
+    let sum = !checksum::Sum::ZERO.add_bytes(&message).fold();
+    message[2..4].copy_from_slice(&sum.to_le_bytes());
+    frame(1, 0, &message)
+}
+
+#[test]
+fn a_narrow_path_is_believed_of_what_is_on_the_way() {
+    let mut lan = Lan::fixed(4);
+    lan.server = super::fill_and_finish;
+    lan.stack.listen(80);
+    let mut station = Station::new(0);
+    // It offers segments of 1,460 bytes (RFC 9293 §3.7.1).
+    let mut syn = station.segment(SYN, &[2, 4, 5, 0xb4]);
+    syn[46] = 0x60;
+    checksum::complete(&mut syn);
+    station.next += 1;
+    lan.wire.to_stack.push_back(syn);
+    lan.pass(2);
+    assert_eq!(station.receive(&mut lan).len(), 1);
+    station.send(&mut lan, ACK, b"");
+    station.send(&mut lan, ACK, b"request");
+    lan.pass(2);
+    let longest = |lan: &Lan| lan.seen.iter().map(Vec::len).max().unwrap_or(0);
+    let sent = lan.seen.iter().find(|frame| frame.len() > 500).expect("a segment").clone();
+    assert_eq!(longest(&lan), 14 + 1500);
+    let mut forged = sent.clone();
+    forged[38] ^= 0x40;
+    for (quoted, expected) in [(forged, 14 + 1500), (sent, 14 + 1280)] {
+        lan.seen.clear();
+        lan.wire.to_stack.push_back(too_big(&quoted, 1280));
+        lan.pass(2500);
+        assert_eq!(longest(&lan), expected);
+    }
+}
+
+#[test]
+fn another_station_with_the_address_is_told_of_and_withstood() {
+    let mut lan = Lan::fixed(0);
+    lan.pass(3000);
+    lan.seen.clear();
+    let other = LinkAddress([2, 0, 0, 0, 0, 9]);
+    let claim = culm_ip::neighbour::arp::Arp::announcement(other, [10, 0, 0, 1].into());
+    lan.wire.to_stack.push_back([&[0xff; 6][..], &other.0, &[8, 6], &claim.bytes()].concat());
+    lan.pass(5);
+    let own = culm_ip::neighbour::arp::Arp::announcement(LinkAddress(MAC), [10, 0, 0, 1].into());
+    assert!(lan.seen.iter().any(|frame| frame[14..] == own.bytes()));
+    assert!(lan.stack.addresses().iter().any(|own| ADDRESS == own.address().into()));
+}
