@@ -17,7 +17,7 @@
 //!
 //! # Why no library of wire formats
 //!
-//! `smoltcp::wire`, which is in this tree for its TCP, is made for the end of a connection. A
+//! `smoltcp::wire`, which is in this tree for tests, is made for the end of a connection. A
 //! router needs what an end does not: the transport header behind IPv6 extension headers and inside
 //! an ICMP error that quotes as little as eight bytes of it; packets whose checksum stays as it is
 //! or changes by a difference; refusals that differ by reason. Its views would be a second check of
