@@ -116,8 +116,8 @@ pub enum Value {
     Text(String),
     /// [`ConfigType::Mac`].
     Mac([u8; 6]),
-    /// [`ConfigType::File`] and [`ConfigType::Folder`], and [`ConfigType::FirewallRules`] in a file:
-    /// the path as it is written.
+    /// [`ConfigType::File`] and [`ConfigType::Folder`], and [`ConfigType::FirewallRules`] in a
+    /// file: the path as it is written.
     Path(String),
     /// [`ConfigType::StringList`].
     List(Vec<String>),

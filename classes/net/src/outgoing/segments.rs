@@ -27,8 +27,8 @@ pub struct Segments {
 
 impl Segments {
     /// Divides the packet of `length` bytes that begins with `headers`, all of them and nothing
-    /// more, into segments of `size` bytes of payload. Returns nothing if it is no TCP over IPv4, or
-    /// over IPv6 without extension headers, behind an Ethernet header without tags, or lengths
+    /// more, into segments of `size` bytes of payload. Returns nothing if it is no TCP over IPv4,
+    /// or over IPv6 without extension headers, behind an Ethernet header without tags, or lengths
     /// contradict each other.
     pub fn new(headers: &[u8], length: usize, size: u16) -> Option<Self> {
         let (network_length, total_length) = match Ethernet::at(headers, 0)?.kind() {
