@@ -210,6 +210,7 @@ impl VirtioSlot {
             ("net", _) => VIRTIO_NETS.get(before).copied(),
             ("block", 0) => Some(VIRTIO_BLOCK),
             ("entropy", 0) => Some(VIRTIO_ENTROPY),
+            ("serial", 0) => Some(VIRTIO_CONSOLE),
             _ => None,
         }
     }
@@ -231,7 +232,7 @@ impl VirtioSlot {
 }
 
 /// How many virtio devices there can be.
-pub const VIRTIO_SLOTS: usize = 6;
+pub const VIRTIO_SLOTS: usize = 7;
 
 /// The registers of all of them.
 pub const VIRTIO: GuestRange = GuestRange { address: 0x0a00_0000, size: VIRTIO_SLOTS as u64 * VirtioSlot::SIZE };
@@ -247,6 +248,9 @@ pub const VIRTIO_BLOCK: VirtioSlot = VirtioSlot(1);
 
 /// The guest's source of random bytes.
 pub const VIRTIO_ENTROPY: VirtioSlot = VirtioSlot(2);
+
+/// The guest's console besides its serial port.
+pub const VIRTIO_CONSOLE: VirtioSlot = VirtioSlot(6);
 
 /// The virtual timer's interrupt, private to each CPU.
 pub const TIMER_INTERRUPT: u32 = 27;

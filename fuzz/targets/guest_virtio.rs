@@ -6,8 +6,9 @@
 #[path = "../common/input.rs"]
 mod input;
 
-use culm_abi::guest::{VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NET, VIRTIO_NETS, device};
+use culm_abi::guest::{VIRTIO_BLOCK, VIRTIO_CONSOLE, VIRTIO_ENTROPY, VIRTIO_NET, VIRTIO_NETS, device};
 use culm_guest::virtio::block::{Block, MAX_BYTES, Request, Status};
+use culm_guest::virtio::console::Console;
 use culm_guest::virtio::entropy::{Entropy, PORTION};
 use culm_guest::virtio::net::{HEADER, Net};
 use culm_guest::virtio::testing::{Ram, set_up};
@@ -26,7 +27,7 @@ fn word(input: &mut Input<'_>) -> u64 {
 }
 
 fn turn(devices: &mut Devices, ram: &Ram) {
-    let Devices { nets, block: Some(block), entropy: Some(entropy) } = devices else { return };
+    let Devices { nets, block: Some(block), entropy: Some(entropy), console: Some(console) } = devices else { return };
     for net in nets {
         for _ in 0..4 {
             let Some(frame) = net.next_frame(ram) else { break };
@@ -47,6 +48,11 @@ fn turn(devices: &mut Devices, ram: &Ram) {
     }
     block.publish(ram);
     entropy.fill(ram, || Some([7; PORTION]));
+    for byte in 0..40 {
+        console.take_sent(ram);
+        console.receive(ram, byte);
+    }
+    console.publish(ram);
     assert!(devices.take_causes().all(|(_, causes)| causes.raised & !device::CAUSES == 0), "a cause that there is not");
 }
 
@@ -57,10 +63,13 @@ fuzz_target!(|bytes: &[u8]| {
         nets: [[2; 6], [3; 6]].map(Net::new).into(),
         block: Some(Block::default()),
         entropy: Some(Entropy::default()),
+        console: Some(Console::default()),
     };
     while !input.is_over() {
         let what = input.byte();
-        let slot = [VIRTIO_NET, VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NETS[1]][usize::from(what) / 8 % 4].registers();
+        let slot = [VIRTIO_NET, VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NETS[1], VIRTIO_CONSOLE]
+            [usize::from(what) / 8 % 5]
+            .registers();
         match what % 8 {
             0 => {
                 let (offset, value) = (word(&mut input) % slot.size, word(&mut input));

@@ -4,6 +4,7 @@
 
 use culm_abi::guest::{VIRTIO, VIRTIO_NETS, VIRTIO_SLOTS, VirtioSlot, device};
 use culm_guest::virtio::block::{Block, Geometry, MAX_BYTES, Request, SECTOR, Status};
+use culm_guest::virtio::console::Console;
 use culm_guest::virtio::entropy::{Entropy, PORTION};
 use culm_guest::virtio::net::{HEADER, Net};
 use culm_guest::virtio::testing::{Ram, set_up};
@@ -65,9 +66,21 @@ fn offer(ram: &Ram, available: &mut u16, (number, address, length, flags, next):
     ram.store(PLACES[1] + 2, *available).expect("inside");
 }
 
+/// Carries bytes both ways, as a monitor does. A buffer of the guest's can have 4 GiB.
+fn console_turn(console: &mut Console, ram: &Ram) {
+    let sent = (0..SIZE).take_while(|_| console.take_sent(ram).is_some()).count();
+    assert!(sent == 0 || console.is_used() || !console.transport.is_live());
+    for byte in 0..100 {
+        let has_room = console.has_room(ram);
+        let received = console.receive(ram, byte);
+        assert!(!received || has_room);
+    }
+    console.publish(ram);
+}
+
 /// Takes all that there is, as a monitor does.
 fn turn(devices: &mut Devices, ram: &Ram) {
-    let Devices { nets, block: Some(block), entropy: Some(entropy) } = devices else { return };
+    let Devices { nets, block: Some(block), entropy: Some(entropy), console: Some(console) } = devices else { return };
     for net in nets {
         for _ in 0..8 {
             let Some(frame) = net.next_frame(ram) else { break };
@@ -89,6 +102,7 @@ fn turn(devices: &mut Devices, ram: &Ram) {
         block.answer(ram, &request, Status::Done);
     }
     block.publish(ram);
+    console_turn(console, ram);
     assert!(entropy.fill(ram, || Some([7; PORTION])).bytes <= 256 * PORTION as u64);
     assert!(devices.take_causes().all(|(_, causes)| causes.raised & !device::CAUSES == 0));
 }
@@ -99,7 +113,7 @@ proptest! {
         let ram = Ram::new(SIZE as usize);
         let mut block = Block::default();
         block.set_geometry(&Geometry { sectors: 100, block: 512, most: MAX_BYTES, read_only: false });
-        let mut devices = Devices { nets: VIRTIO_NETS.map(|_| Net::new([2; 6])).into(), block: Some(block), entropy: Some(Entropy::default()) };
+        let mut devices = Devices { nets: VIRTIO_NETS.map(|_| Net::new([2; 6])).into(), block: Some(block), entropy: Some(Entropy::default()), console: Some(Console::default()) };
         let mut available = 0;
         for step in steps {
             match step {

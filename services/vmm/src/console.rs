@@ -1,5 +1,7 @@
-//! The console: queues of bytes to and from whoever shares the real serial port. What the guest
-//! said last is told in the log and on the status page when the guest panics or is stopped.
+//! The console: queues of bytes to and from whoever shares the real serial port. The guest has two
+//! ports for it, of which what it sends is put together: a PL011, and a virtio device, to which
+//! what is typed goes once the guest has sent something by it. What the guest said last is told in
+//! the log and on the status page when the guest panics or is stopped.
 
 use crate::last_lines::LastLines;
 use alloc::string::String;
@@ -9,6 +11,8 @@ use culm::queue::{self, Consumer, Producer};
 use culm::time::{self, Duration, Instant};
 use culm::{Channel, Progress, ROUNDS, run_rounds};
 use culm_guest::serial::Serial;
+use culm_guest::virtio::Memory;
+use culm_guest::virtio::console::Console as Device;
 
 /// Time after a report in which another has no lines, so that a guest that panics again and again
 /// does not fill the log.
@@ -25,6 +29,8 @@ pub struct Console {
     channel: Channel,
     output: Producer<u8>,
     input: Option<Consumer<u8>>,
+    /// Whether the guest may have done something with its virtio device.
+    is_rung: bool,
     /// The guest's name.
     guest: &'static str,
     last_lines: LastLines,
@@ -55,6 +61,7 @@ impl Console {
             channel: Channel::new(client.channel),
             output: queue::producer(client.tx),
             input: (client.rx.capacity > 0).then(|| queue::consumer(client.rx)),
+            is_rung: false,
             guest,
             last_lines: LastLines::default(),
             // Nobody knows where an earlier life of the monitor has left it.
@@ -96,11 +103,18 @@ impl Console {
         self.outcome = Some("is stopped");
     }
 
+    /// Takes it that the guest has rung the doorbell of its virtio device.
+    pub fn ring(&mut self) {
+        self.is_rung = true;
+    }
+
     /// Carries what there is and what there is room for, and asks to be notified of more. What
     /// finds no room stays where it is, and the port seems full to whoever sends.
-    pub fn carry(&mut self, serial: &mut Serial) -> Carried {
+    pub fn carry(&mut self, serial: &mut Serial, device: Option<&mut Device>, memory: &impl Memory) -> Carried {
         let mut carried = Carried::default();
-        run_rounds(ROUNDS, || self.round(serial, &mut carried));
+        // To look at the device's queues costs a turn that is for others more than all else here.
+        let mut device = device.filter(|device| self.is_rung || device.is_used());
+        run_rounds(ROUNDS, || self.round(serial, device.as_deref_mut(), memory, &mut carried));
         if self.last_lines.is_over() && self.outcome.is_none() {
             // A guest that lives can say so again and again, and must not fill the log by that.
             match core::mem::replace(&mut self.is_told_to_stay, true) {
@@ -144,9 +158,53 @@ impl Console {
         }
     }
 
-    fn round(&mut self, serial: &mut Serial, carried: &mut Carried) -> Progress {
+    fn round(
+        &mut self,
+        serial: &mut Serial,
+        mut device: Option<&mut Device>,
+        memory: &impl Memory,
+        carried: &mut Carried,
+    ) -> Progress {
+        self.send(|| serial.take_sent(), carried);
+        if let Some(device) = &mut device {
+            self.send(|| device.take_sent(memory), carried);
+        }
+        let mut peer = self.output.publish();
+        let mut has_room = true;
+        if let Some(input) = &mut self.input {
+            let mut listener = device.as_deref_mut().filter(|device| device.is_used());
+            loop {
+                has_room = listener.as_mut().map_or(serial.has_room(), |device| device.has_room(memory));
+                let Some(byte) = has_room.then(|| input.pop()).flatten() else { break };
+                match &mut listener {
+                    Some(device) => device.receive(memory, byte),
+                    None => serial.receive(byte),
+                };
+                carried.received += 1;
+            }
+            peer |= input.release();
+        }
+        let mut has_sent = serial.has_sent();
+        if let Some(device) = device {
+            device.publish(memory);
+            // The guest may have sent more just before it was asked to ring.
+            self.is_rung = device.has_sent(memory);
+            has_sent |= self.is_rung;
+        }
+        let mut progress = if has_sent { self.output.sleep() } else { Progress::Asleep };
+        if let Some(input) = self.input.as_mut().filter(|_| has_room) {
+            progress &= input.sleep();
+        }
+        if peer.is_asleep() {
+            self.channel.notify();
+        }
+        progress
+    }
+
+    /// Sends what a port of the guest's has, as far as there is room.
+    fn send(&mut self, mut take: impl FnMut() -> Option<u8>, carried: &mut Carried) {
         while self.output.free() > 0 || self.output.refresh() > 0 {
-            let Some(byte) = serial.take_sent() else { break };
+            let Some(byte) = take() else { break };
             // There is room, as just found.
             if self.output.push(byte).is_ok() {
                 self.last_lines.follow(byte);
@@ -154,23 +212,6 @@ impl Console {
                 carried.sent += 1;
             }
         }
-        let mut peer = self.output.publish();
-        let mut progress = if serial.has_sent() { self.output.sleep() } else { Progress::Asleep };
-        if let Some(input) = &mut self.input {
-            while serial.has_room() {
-                let Some(byte) = input.pop() else { break };
-                serial.receive(byte);
-                carried.received += 1;
-            }
-            peer |= input.release();
-            if serial.has_room() {
-                progress &= input.sleep();
-            }
-        }
-        if peer.is_asleep() {
-            self.channel.notify();
-        }
-        progress
     }
 }
 
@@ -178,6 +219,7 @@ impl Console {
 mod tests {
     use super::*;
     use culm::testing;
+    use culm_guest::virtio::testing::{Ram, set_up};
     use culm_queue::{Consumer, Producer, Storage};
     use std::boxed::Box;
 
@@ -200,6 +242,7 @@ mod tests {
                 channel: Channel::new(1),
                 output: Producer::attach(shared),
                 input: None,
+                is_rung: false,
                 guest: "linux",
                 last_lines: LastLines::default(),
                 is_within_line: false,
@@ -214,7 +257,7 @@ mod tests {
         fn says(&mut self, text: &[u8]) -> std::string::String {
             for byte in text {
                 self.serial.write(DATA, u32::from(*byte));
-                self.console.carry(&mut self.serial);
+                self.console.carry(&mut self.serial, None, &Ram::new(0));
                 while self.line.pop().is_some() {}
                 let _ = self.line.release();
             }
@@ -259,5 +302,50 @@ mod tests {
         world.says(b"Kernel panic - not syncing: y\n");
         world.console.guest_resets();
         assert!(world.says(b".").contains("guest linux resets itself: Kernel panic - not syncing: y"));
+    }
+
+    /// Places of the device's queues, for what the guest receives and sends, and of a buffer each.
+    const PLACES: [[u64; 3]; 2] =
+        [[Ram::BASE, Ram::BASE + 1024, Ram::BASE + 2048], [Ram::BASE + 4096, Ram::BASE + 5120, Ram::BASE + 6144]];
+    const BUFFERS: [u64; 2] = [Ram::BASE + 8192, Ram::BASE + 9216];
+
+    /// The guest makes a buffer of so many bytes available, its first one in that queue.
+    fn offer(ram: &Ram, queue: usize, length: u32) {
+        let [descriptors, driver, _] = PLACES[queue];
+        let is_written = u128::from(queue == 0) << 1;
+        let word = u128::from(BUFFERS[queue]) | u128::from(length) << 64 | is_written << 96;
+        ram.write(descriptors, &word.to_le_bytes()).expect("inside");
+        ram.store(driver + 2, 1).expect("inside");
+    }
+
+    #[test]
+    fn what_is_typed_goes_to_the_virtio_console_once_the_guest_speaks_there() {
+        let (mut world, ram, mut device) = (World::new(), Ram::new(16384), Device::default());
+        let typed = Box::leak(Box::new(Storage::<u8, 16>::new())).shared();
+        let mut keyboard = Producer::attach(typed);
+        world.console.input = Some(Consumer::attach(typed));
+        set_up(&mut device.transport, 0, &PLACES, 4);
+        offer(&ram, 0, 8);
+        let mut carry = |device: &mut Device, is_rung: bool, key: u8| {
+            keyboard.push(key).expect("room");
+            let _ = keyboard.publish();
+            if is_rung {
+                world.console.ring();
+            }
+            world.console.carry(&mut world.serial, Some(device), &ram);
+            let said: Vec<u8> = core::iter::from_fn(|| world.line.pop()).collect();
+            let _ = world.line.release();
+            (said, world.serial.read(DATA))
+        };
+        assert_eq!(carry(&mut device, true, b'a'), (Vec::new(), b'a'.into()), "it has a driver and nobody");
+        ram.write(BUFFERS[1], b"hvc").expect("inside");
+        offer(&ram, 1, 3);
+        assert_eq!(carry(&mut device, false, b'b'), (Vec::new(), b'b'.into()), "it has not rung");
+        assert_eq!(carry(&mut device, true, b'c'), (b"hvc".to_vec(), 0));
+        let mut got = [0; 2];
+        ram.read(BUFFERS[0], &mut got).expect("inside");
+        assert_eq!((&got, device.transport.is_interrupting()), (b"c\0", true));
+        device.transport.reset();
+        assert_eq!(carry(&mut device, true, b'd'), (Vec::new(), b'd'.into()));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::counters;
 use culm::Counter;
-use culm::guest::{DISTRIBUTOR, GuestRange, SERIAL, VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NETS};
+use culm::guest::{DISTRIBUTOR, GuestRange, SERIAL, VIRTIO_BLOCK, VIRTIO_CONSOLE, VIRTIO_ENTROPY, VIRTIO_NETS};
 use culm_guest::exit::Exit;
 
 /// The interrupt controller: its distributor, and its redistributors behind that, before the serial
@@ -22,6 +22,7 @@ pub fn counter(exit: &Exit) -> Counter {
     let places = [
         (VIRTIO_BLOCK.registers(), counters::EXITS_DISK),
         (VIRTIO_ENTROPY.registers(), counters::EXITS_ENTROPY),
+        (VIRTIO_CONSOLE.registers(), counters::EXITS_SERIAL),
         (SERIAL, counters::EXITS_SERIAL),
         (CONTROLLER, counters::EXITS_CONTROLLER),
     ];
@@ -43,6 +44,7 @@ mod tests {
             (at(VIRTIO_NETS[0].registers().address), counters::EXITS_NET),
             (at(VIRTIO_NETS[3].registers().address + 0xfff), counters::EXITS_NET),
             (at(SERIAL.address), counters::EXITS_SERIAL),
+            (at(VIRTIO_CONSOLE.registers().address), counters::EXITS_SERIAL),
             (at(DISTRIBUTOR.address + DISTRIBUTOR.size), counters::EXITS_CONTROLLER),
             (at(0), counters::EXITS_OTHERS),
             (Exit::Call { pass: false }, counters::EXITS_CALLS),

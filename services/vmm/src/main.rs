@@ -30,6 +30,7 @@ use alloc::vec::Vec;
 use boot_files::BootFiles;
 use console::Console;
 use culm::connection::GuestCpu;
+use culm::guest::VIRTIO_CONSOLE;
 use culm::time::{self, Duration, Instant};
 use culm::{Channels, Component, ROUNDS, Region, run_rounds, start, supervision};
 use culm_guest::controller::Offer;
@@ -161,6 +162,7 @@ impl Monitor {
     fn left(&mut self, cpu: usize, left: Left) {
         let virtual_cpu = &self.cpus[cpu];
         self.backends.mark_all();
+        self.console.ring();
         virtual_cpu.not_taken().for_each(|register| self.machine.controller.take_back(cpu, register));
         if self.state != State::Runs {
             return;
@@ -331,7 +333,12 @@ impl Monitor {
 
     /// Carries bytes between the guest's serial port and the console, and what its devices have.
     fn carry(&mut self) {
-        let carried = self.console.carry(&mut self.machine.serial);
+        if self.shared.take_ring(VIRTIO_CONSOLE) {
+            counters::DOORBELLS.add(1);
+            self.console.ring();
+        }
+        let Self { console, machine, memory, .. } = self;
+        let carried = console.carry(&mut machine.serial, machine.devices.console.as_mut(), memory);
         counters::SENT.add(carried.sent);
         counters::RECEIVED.add(carried.received);
         let waits = self.shared.has_waited();

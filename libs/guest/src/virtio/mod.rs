@@ -2,7 +2,7 @@
 //!
 //! * [`transport`]: the registers by which the guest sets a device up (§4.2).
 //! * [`queue`], [`chain`]: the device's side of a split virtqueue (§2.7).
-//! * [`net`], [`block`], [`entropy`]: what the queues of each kind of device carry.
+//! * [`net`], [`block`], [`entropy`], [`console`]: what the queues of each kind of device carry.
 //!
 //! A device does nothing by itself: its monitor takes what the guest has put into a queue, gives it
 //! to whoever serves it, and puts the answer back. The guest may change its memory at any time, so
@@ -11,6 +11,7 @@
 
 pub mod block;
 pub mod chain;
+pub mod console;
 pub mod entropy;
 pub mod net;
 pub mod queue;
@@ -21,7 +22,7 @@ pub(crate) mod tests;
 pub mod transport;
 
 use alloc::vec::Vec;
-use culm_abi::guest::{VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NETS, VirtioSlot};
+use culm_abi::guest::{VIRTIO_BLOCK, VIRTIO_CONSOLE, VIRTIO_ENTROPY, VIRTIO_NETS, VirtioSlot};
 use transport::{Causes, Transport};
 
 /// Feature: interrupts and doorbells at an index (§6, `VIRTIO_F_EVENT_IDX`).
@@ -56,6 +57,8 @@ pub struct Devices {
     pub block: Option<block::Block>,
     /// The source of random bytes.
     pub entropy: Option<entropy::Entropy>,
+    /// The console besides the serial port.
+    pub console: Option<console::Console>,
 }
 
 impl Devices {
@@ -78,6 +81,7 @@ impl Devices {
         let nets = VIRTIO_NETS.into_iter().zip(self.nets.iter_mut().map(|device| &mut device.transport));
         let block = self.block.iter_mut().map(|device| (VIRTIO_BLOCK, &mut device.transport));
         let entropy = self.entropy.iter_mut().map(|device| (VIRTIO_ENTROPY, &mut device.transport));
-        nets.chain(block).chain(entropy)
+        let console = self.console.iter_mut().map(|device| (VIRTIO_CONSOLE, &mut device.transport));
+        nets.chain(block).chain(entropy).chain(console)
     }
 }

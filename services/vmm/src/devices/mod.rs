@@ -50,6 +50,7 @@ impl Backends {
             nets: cards.iter().map(Card::device).collect(),
             block: disk.as_ref().map(|_| Default::default()),
             entropy: connections.entropy.map(|_| Default::default()),
+            console: Some(Default::default()),
         };
         (Self { cards, disk, due: Due::ALL }, devices)
     }
@@ -76,7 +77,7 @@ impl Backends {
     /// Call [`Self::guest_waits`] after it, if the guest waits as well: which of the two came first
     /// is not known, and to be taken for busy while it sleeps would cost it more.
     pub fn take_rings(&mut self, devices: &mut Devices, mut is_rung: impl FnMut(VirtioSlot) -> bool) {
-        let Devices { nets, block, entropy } = devices;
+        let Devices { nets, block, entropy, .. } = devices;
         for ((device, due), slot) in nets.iter_mut().zip(&mut self.due.cards).zip(VIRTIO_NETS) {
             if is_rung(slot) {
                 device.guest_rings();

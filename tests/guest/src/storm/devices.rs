@@ -1,7 +1,7 @@
 //! The guest's devices, used as they should not be.
 
 use culm_abi::guest::{
-    DISTRIBUTOR, GuestRange, MAX_CPUS, SERIAL, VIRTIO_BLOCK, VIRTIO_ENTROPY, VIRTIO_NET, redistributors,
+    DISTRIBUTOR, GuestRange, MAX_CPUS, SERIAL, VIRTIO_BLOCK, VIRTIO_CONSOLE, VIRTIO_ENTROPY, VIRTIO_NET, redistributors,
 };
 use culm_tests_guest::machine::{PLAYGROUND, load, store};
 use culm_tests_guest::random::Random;
@@ -40,10 +40,11 @@ const DESCRIPTORS: u64 = 256;
 
 /// An address in the registers of some device.
 pub fn place(random: &mut Random) -> u64 {
-    const ALL: [GuestRange; 6] = [
+    const ALL: [GuestRange; 7] = [
         VIRTIO_NET.registers(),
         VIRTIO_BLOCK.registers(),
         VIRTIO_ENTROPY.registers(),
+        VIRTIO_CONSOLE.registers(),
         DISTRIBUTOR,
         // As many as the guest has CPUs at least.
         redistributors(2),
