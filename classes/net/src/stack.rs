@@ -47,6 +47,7 @@ mod tcp;
 mod timer;
 
 use crate::Client;
+use crate::client::Transmitter;
 use core::net::SocketAddr;
 use culm::Progress;
 use culm::time::{self, Instant};
@@ -61,6 +62,7 @@ pub use culm_ip::Cidr;
 pub use culm_ip::host::Unsent;
 pub use datagram::Datagram;
 pub use settings::{InvalidAddress, Settings};
+pub use tcp::connecting::Unopened;
 
 /// Frames taken from the queue before what they caused is sent: bounds what a turn leaves waiting.
 const BATCH: usize = 64;
@@ -158,6 +160,23 @@ impl Stack {
     /// Accepts TCP connections on `port`.
     pub fn listen(&mut self, port: u16) {
         self.tcp.listen(port);
+    }
+
+    /// Opens a TCP connection to `remote`, from the address that is best for it, and returns its
+    /// slot, which is the application's as that of an [`Event::Opened`] is. What is handed over to
+    /// be sent before the peer has answered waits for that. The next [`Event::Ready`] of the slot
+    /// says that it has, or that the connection is over ([`Stream::is_over`]): refused, or not
+    /// answered in about two minutes.
+    ///
+    /// # Errors
+    ///
+    /// [`Unopened`] says why: the application may try again later.
+    pub fn connect(&mut self, remote: SocketAddr) -> Result<usize, Unopened> {
+        let now = time::now();
+        let times = Times { tcp: self.clock.tcp_time(now), now };
+        let source = self.host.source(remote.ip(), self.clock.ip_time(now));
+        let local = source.filter(|_| remote.port() != 0).ok_or(Unopened::Unreachable)?;
+        self.tcp.connect(local, remote, &mut self.client.transmitter, times)
     }
 
     /// Receives datagrams on `port`.
@@ -291,7 +310,16 @@ impl Stack {
         }
         if self.tcp.is_due() {
             let times = Times { tcp: self.clock.tcp_time(now), now };
-            self.tcp.egress(&mut self.client.transmitter, times, &self.clock);
+            let (host, ip_time) = (&mut self.host, self.clock.ip_time(now));
+            let mut has_asked = false;
+            let find = |packet: &[u8], transmitter: &mut Transmitter| {
+                host.send_packet(packet, transmitter, ip_time);
+                has_asked = true;
+            };
+            self.tcp.egress(&mut self.client.transmitter, times, &self.clock, find);
+            if has_asked {
+                self.host_at = self.host_at.min(self.clock.local_time_of_ip(self.host.deadline()));
+            }
         }
         let has_syns = self.tcp.has_answerable_syns(&mut self.client.transmitter, now);
         let progress = self.client.end_round() & Progress::more_if(self.tcp.has_events() | has_syns);

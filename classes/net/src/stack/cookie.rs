@@ -97,6 +97,13 @@ impl Cookies {
         (tag(hash, code) == ours >> 8).then(|| Offer::decode(code))
     }
 
+    /// Returns a number for a connection that this side opens, which nobody else can guess: the hash
+    /// of RFC 6528, §3.
+    pub(super) fn number(&self, key: &Key) -> u32 {
+        // No cookie is of this epoch.
+        self.hash(key, 0, u64::MAX) as u32
+    }
+
     fn hash(&self, key: &Key, theirs: u32, epoch: u64) -> u64 {
         let [a, b] = key.remote;
         let [c, d] = key.local;

@@ -4,7 +4,7 @@
 //! Frames go to the station that the peer's came from, so no neighbour has to be found first, and
 //! what others say about addresses on the link has no influence.
 
-use crate::checksum::Sum;
+use crate::checksum::{self, Sum};
 use crate::client::Transmitter;
 use crate::wire::{HOP_LIMIT, ethernet, ipv4, ipv6, protocols, put, tcp, types};
 use crate::{ETHERNET_HEADER, HEADROOM, MTU, Mac};
@@ -16,6 +16,9 @@ pub(super) type Link = [u8; ethernet::ADDRESS];
 
 /// Bytes of the longest headers before TCP's.
 const LONGEST: usize = ETHERNET_HEADER + ipv6::HEADER;
+
+/// Bytes of the longest packet without payload.
+pub(super) const LONGEST_PACKET: usize = ipv6::HEADER + LONGEST_HEADER;
 
 /// Bytes of the longest payload that the device is left to divide, whatever its header.
 pub(super) const LONGEST_TRAIN: u32 =
@@ -124,6 +127,24 @@ impl Route {
             0 => transmitter.send_with_checksum(total, write).is_some(),
             each => transmitter.send_segments(total, each, write).is_some(),
         }
+    }
+
+    /// Writes the IP packet of a segment without payload, for which the station is yet to be found.
+    /// Returns its length.
+    #[cold]
+    pub(super) fn packet(&self, header: &Header, into: &mut [u8; LONGEST_PACKET]) -> usize {
+        let mut room = [0; LONGEST_HEADER];
+        let tcp = header.emit(&mut room);
+        let ip = if self.is_version_4 { ipv4::HEADER } else { ipv6::HEADER };
+        let mut frame = [0; ETHERNET_HEADER + LONGEST_PACKET];
+        let head = &mut frame[..ETHERNET_HEADER + ip];
+        head.copy_from_slice(&self.head.0[..ETHERNET_HEADER + ip]);
+        self.complete(head, tcp);
+        let end = ETHERNET_HEADER + ip + tcp;
+        frame[ETHERNET_HEADER + ip..end].copy_from_slice(&room[..tcp]);
+        checksum::complete(&mut frame[..end]);
+        into.copy_from_slice(&frame[ETHERNET_HEADER..]);
+        ip + tcp
     }
 
     /// Completes the headers for `length` bytes of TCP.

@@ -186,6 +186,17 @@ impl LinkHost {
         self.host.send_datagram(port, destination, payload, now, &mut Out { transmitter, mac: self.mac })
     }
 
+    /// Returns the address that packets to `destination` are best sent from.
+    pub(super) fn source(&self, destination: IpAddr, now: Instant) -> Option<IpAddr> {
+        self.host.source(destination, now)
+    }
+
+    /// Sends a packet of IP, whole: at once, or as soon as its neighbour's station is known. Where
+    /// there is no way to it, it is lost.
+    pub(super) fn send_packet(&mut self, packet: &[u8], transmitter: &mut Transmitter, now: Instant) {
+        let _ = self.host.send_packet(packet, now, &mut Out { transmitter, mac: self.mac });
+    }
+
     /// Takes note that packets to where the quoted one was to go may have so many bytes only: its
     /// flow has believed it.
     pub(super) fn remember(&mut self, told: TooBig, now: Instant) {

@@ -6,12 +6,14 @@
 //! dropped: the peer sends it again, so nobody is turned away, but some have to wait.
 
 pub(super) mod buffers;
+pub(super) mod connecting;
 pub(super) mod opening;
 mod places;
 
 use super::classify::{Key, Segment};
 use super::connections::{Event, Stream};
 use super::cookie::Cookies;
+use super::frame::LONGEST_PACKET;
 use super::handshake::UnmatchedSegment;
 use super::promises::Promises;
 use super::settings::Settings;
@@ -66,6 +68,8 @@ pub(super) struct Tcp {
     /// All that had come by this time was looked at.
     pub(super) heard: Instant,
     pub(super) opened: u64,
+    /// Connections that this side has tried to open.
+    connects: u32,
     /// Handshakes that were complete when there was no place.
     crowded: u64,
     pub(super) evicted: u64,
@@ -97,6 +101,7 @@ impl Tcp {
             wheel: Wheel::new(count, ticks(STEP), now),
             heard: now,
             opened: 0,
+            connects: 0,
             crowded: 0,
             evicted: 0,
             resets: 0,
@@ -341,9 +346,16 @@ impl Tcp {
         !self.dirty.is_empty() || !self.wheel.is_empty()
     }
 
-    /// Sends for all connections that have something to send, and serves their timers.
+    /// Sends for all connections that have something to send, and serves their timers. The SYNs of
+    /// those that this side opens go to `find`, as packets of IP whose station is to be found.
     #[inline(never)]
-    pub(super) fn egress(&mut self, transmitter: &mut Transmitter, times: Times, clock: &Clock) {
+    pub(super) fn egress(
+        &mut self,
+        transmitter: &mut Transmitter,
+        times: Times,
+        clock: &Clock,
+        mut find: impl FnMut(&[u8], &mut Transmitter),
+    ) {
         while let Some(index) = self.wheel.due(times.now) {
             self.expire(index, times);
             self.mark_dirty(index);
@@ -354,6 +366,14 @@ impl Tcp {
         while let Some(index) = self.dirty.get(done).map(|index| usize::from(*index)) {
             let slot = &mut self.table[index];
             let mut left = BURST;
+            if slot.connection.state() == State::SynSent
+                && transmitter.is_ready()
+                && let Some(syn) = slot.connection.transmit(times.tcp)
+            {
+                let mut packet = [0; LONGEST_PACKET];
+                let length = slot.route.packet(&syn.header, &mut packet);
+                find(&packet[..length], transmitter);
+            }
             while left > 0 && transmitter.is_ready() && slot.transmit(transmitter, times.tcp) {
                 left -= 1;
             }
@@ -437,6 +457,11 @@ impl Tcp {
         if slot.is_open() && slot.connection.state() == State::Closed {
             self.queue_event(index);
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn port(&self, index: usize) -> u16 {
+        self.table[index].port
     }
 
     #[cfg(test)]

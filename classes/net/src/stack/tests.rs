@@ -1,5 +1,6 @@
 //! The stack against another host, friendly or not.
 
+mod clients;
 mod crowd;
 pub(crate) mod lan;
 mod others;
