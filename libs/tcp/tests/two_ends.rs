@@ -112,3 +112,45 @@ proptest! {
         }
     }
 }
+
+/// A path that carries six bytes less than a segment has with timestamps and blocks: the timeout
+/// that shortens segments counts those options too.
+#[test]
+fn segments_get_shorter_where_only_their_options_are_too_much() {
+    let case = Case {
+        seed: 6489811422551351045,
+        bytes: [7891, 4771],
+        capacity: [4772, 1590],
+        segment: [542, 542],
+        piece: [51, 40],
+        reads: [1, 114],
+        pause: [0, 8913],
+        places: [11, 13],
+        is_cubic: false,
+        opens_twice: false,
+        train: 1,
+        ecn: [false; 2],
+        first_capacity: [2082, 269],
+    };
+    let wire = Wire {
+        delay: 3343,
+        loses: 25,
+        duplicates: 0,
+        corrupts: 0,
+        reorders: 0,
+        marks: 0,
+        lateness: 0,
+        rate: 0,
+        patience: 50_000,
+        carries: 536,
+        tells: false,
+        shrinks_at: 0,
+        losses_in_a_row: 3,
+    };
+    let mut world = world(&case, wire);
+    world.open(0);
+    world.run(2_000_000).unwrap();
+    for number in 0..2 {
+        assert_eq!(world.sides[number].received, world.sides[1 - number].to_send);
+    }
+}

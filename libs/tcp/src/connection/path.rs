@@ -13,6 +13,9 @@ const LEAST_BELIEVED: u16 = 512;
 /// carries, and any IPv4 host.
 const TRIED: [u32; 2] = [1220, 536];
 
+/// Bytes of options that a segment has at most (RFC 9293, §3.1).
+const MOST_OPTIONS: u32 = 40;
+
 /// How many timeouts in a row show that a path swallows segments.
 const TIMEOUTS: u8 = 2;
 
@@ -40,7 +43,8 @@ impl Connection<'_> {
     /// the way is longer.
     pub(super) fn narrow(&mut self) {
         let first = self.board.get(0).map_or(0, |first| first.range.length());
-        let longest = self.segment.min(first + self.fixed_options());
+        // How many blocks it told of is not remembered.
+        let longest = self.segment.min(first + MOST_OPTIONS);
         if self.timeouts >= TIMEOUTS
             && let Some(shorter) = TRIED.into_iter().find(|tried| *tried < longest)
         {

@@ -99,7 +99,11 @@ impl Connection<'_> {
                 self.round_trip.back_off();
                 match timer {
                     _ if is_opening => self.due = Some(Due::Syn),
-                    Timer::Window => self.due = Some(Due::Window),
+                    Timer::Window => {
+                        // What asks for the window is as long as the window lets it be.
+                        self.narrow();
+                        self.due = Some(Due::Window);
+                    }
                     _ => {
                         self.narrow();
                         self.timeout_passed();
