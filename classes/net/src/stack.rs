@@ -24,9 +24,9 @@
 //! # What it does
 //!
 //! IPv4 with an address that is given or fetched by DHCP, IPv6 with a link-local address and those
-//! of stateless autoconfiguration, ARP and neighbour discovery, echo replies and errors of ICMP, TCP
-//! servers, UDP both ways. Fragments are put together as far as there is memory; nothing is sent in
-//! fragments.
+//! of stateless autoconfiguration, ARP and neighbour discovery, echo replies and errors of ICMP,
+//! TCP servers, UDP both ways. Fragments are put together as far as there is memory; nothing is
+//! sent in fragments.
 
 mod classify;
 mod connections;
@@ -201,9 +201,9 @@ impl Stack {
         self.host.addresses()
     }
 
-    /// Sends a datagram from `port` to `destination`, from the address that is best for it: at once,
-    /// or as soon as its neighbour's station is known. It may get lost on the way as any datagram
-    /// may. Answers come to [`Self::receive`] if the port is bound.
+    /// Sends a datagram from `port` to `destination`, from the address that is best for it: at
+    /// once, or as soon as its neighbour's station is known. It may get lost on the way as any
+    /// datagram may. Answers come to [`Self::receive`] if the port is bound.
     ///
     /// # Errors
     ///

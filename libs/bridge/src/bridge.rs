@@ -143,8 +143,8 @@ impl Bridge {
         self.ports.len()
     }
 
-    /// Returns the ports that are given every frame that comes by another port, as it comes, whatever
-    /// is decided on it.
+    /// Returns the ports that are given every frame that comes by another port, as it comes,
+    /// whatever is decided on it.
     pub fn mirrors(&self) -> PortSet {
         self.mirrors
     }

@@ -14,7 +14,7 @@ pub const MAX_RATE: u32 = 10_000_000;
 /// | `trunk N,N-N` | tagged frames of these VLANs come and go; without `vlan` no others do |
 /// | `stations` | behind the port of a client there are further stations: they are learned |
 /// | `isolated` | nothing passes between this port and others that are isolated |
-/// | `mirror` | it is given a copy of every frame that comes by another port, and sends none itself |
+/// | `mirror` | it gets a copy of each frame that comes by another port, and sends none |
 /// | `storm N` | frames a second, at most: for all, for groups, for unknown stations, N of each |
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortOptions {

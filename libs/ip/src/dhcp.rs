@@ -1,7 +1,7 @@
-//! DHCP (RFC 2131, with options of RFC 2132). [`server`] leases addresses; the rest is the client: an address from a server, and what comes
-//! with it, kept as long as the server says.
+//! DHCP (RFC 2131, with options of RFC 2132). [`server`] leases addresses; the rest is the client:
+//! an address from a server, and what comes with it, kept as long as the server says.
 //!
-//! [`Client`] decides what is sent when, and what an answer changes; [`message`] has the format.
+//! [`Client`] decides what is sent when, and what an answer changes; `message` has the format.
 //! Neither sends anything: whoever owns the client puts its messages into datagrams, from and to
 //! where each [`Step::Send`] says, and gives it the payloads of those for port [`CLIENT_PORT`].
 //!

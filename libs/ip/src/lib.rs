@@ -9,10 +9,10 @@
 //!
 //! [`host`] puts them together to a host on one link, and [`dhcp`] has its address leased.
 //! [`neighbour`] finds the station that has an address, by ARP and neighbour discovery, and keeps
-//! other stations from having one's own; [`multicast`] tells switches what to pass on. [`path`] remembers how large packets to a destination may
-//! be, and [`reassembly`] puts fragments together. [`icmp`] answers echo requests, and
-//! sends and reads errors. [`routers`] has what routers of IPv6 advertise: addresses, and who
-//! passes packets on. [`udp`] reads and writes datagrams.
+//! other stations from having one's own; [`multicast`] tells switches what to pass on. [`path`]
+//! remembers how large packets to a destination may be, and [`reassembly`] puts fragments together.
+//! [`icmp`] answers echo requests, and sends and reads errors. [`routers`] has what routers of IPv6
+//! advertise: addresses, and who passes packets on. [`udp`] reads and writes datagrams.
 //!
 //! Packets are those of Ethernet without its header: whoever owns the link puts it in front.
 

@@ -1,5 +1,6 @@
 //! The headers of IPv4 (RFC 791 §3.1) and IPv6 (RFC 8200 §3 and §4), checked once: lengths that fit
-//! each other and the bytes that are there, extension headers that are as many and stand as they may.
+//! each other and the bytes that are there, extension headers that are as many and stand as they
+//! may.
 
 use crate::checksum::Sum;
 use crate::wire::{Ipv4, Ipv6, array, extension, ipv4, ipv6};

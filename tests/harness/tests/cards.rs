@@ -109,8 +109,8 @@ fn a_switch_joins_two_cards_and_a_client() {
     });
 }
 
-/// What a switch's mirror shows is read by tcpdump while it comes, and is what the host has sent and
-/// received.
+/// What a switch's mirror shows is read by tcpdump while it comes, and is what the host has sent
+/// and received.
 #[test]
 fn a_mirror_is_captured_for_tcpdump() {
     let wires = [("culm0", "10.0.2.2/24"), ("culm1", "10.0.3.2/24")];

@@ -19,8 +19,8 @@ fn a_client_of_a_switch_is_reached_from_outside() {
     assert!(String::from_utf8_lossy(&heard).ends_with("Ada!\n"), "{heard:?}");
 }
 
-/// Linux's own 802.1Q on a trunk, in a guest: each of its devices reaches who is in its VLAN behind the
-/// switch, and nobody else.
+/// Linux's own 802.1Q on a trunk, in a guest: each of its devices reaches who is in its VLAN behind
+/// the switch, and nobody else.
 #[test]
 fn linux_on_a_trunk_reaches_who_is_in_its_vlans() {
     let machine = &mut Boot::system("tests/systems/vlans.toml").start(&[]);

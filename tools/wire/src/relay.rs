@@ -1,5 +1,6 @@
 //! A wire with faults: frames between a TAP device and a machine go through this process, which
-//! delays, loses, duplicates and reorders them, or stands for a router with a narrow link behind it.
+//! delays, loses, duplicates and reorders them, or stands for a router with a narrow link behind
+//! it.
 //!
 //! Linux's `netem` does the like, where a kernel has it; this needs none. What happens to a frame
 //! is drawn from a seed, so that the faults of one run are those of the next for the same frames.

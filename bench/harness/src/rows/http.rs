@@ -137,8 +137,8 @@ pub fn download(address: SocketAddr, path: &str, expected: usize) -> Result<usiz
     }
 }
 
-/// Downloads a file over and over, on one connection after the other, for so long. Returns the bytes
-/// that have come.
+/// Downloads a file over and over, on one connection after the other, for so long. Returns the
+/// bytes that have come.
 pub fn download_for(address: SocketAddr, path: &str, time: Duration) -> Result<usize> {
     let (begin, mut buffer, mut bytes) = (Instant::now(), vec![0; 1 << 18], 0);
     while begin.elapsed() < time {

@@ -1,5 +1,5 @@
-//! A large file over a wire with faults (`tools/wire`): what a server gets through at a round trip of
-//! 20 ms, with loss, reordering and duplicates, and over a link that carries less than a full
+//! A large file over a wire with faults (`tools/wire`): what a server gets through at a round trip
+//! of 20 ms, with loss, reordering and duplicates, and over a link that carries less than a full
 //! packet; Linux with CUBIC, which Culm has too, and with Reno.
 //!
 //! Faults befall what the server sends, the delay both ways. They decide the throughput; the

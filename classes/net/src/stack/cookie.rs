@@ -97,8 +97,8 @@ impl Cookies {
         (tag(hash, code) == ours >> 8).then(|| Offer::decode(code))
     }
 
-    /// Returns a number for a connection that this side opens, which nobody else can guess: the hash
-    /// of RFC 6528, §3.
+    /// Returns a number for a connection that this side opens, which nobody else can guess: the
+    /// hash of RFC 6528, §3.
     pub(super) fn number(&self, key: &Key) -> u32 {
         // No cookie is of this epoch.
         self.hash(key, 0, u64::MAX) as u32

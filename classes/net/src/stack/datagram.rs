@@ -1,9 +1,9 @@
 //! UDP, answered in place: a datagram is read in the buffer that it came in, and the answer written
 //! in the buffer that it leaves in.
 //!
-//! What servers do with datagrams is answer them, so that is what this module offers. An answer goes
-//! back to the station that the datagram came from, be that its sender or the router on the way
-//! there, without looking into the neighbour cache or the routes.
+//! What servers do with datagrams is answer them, so that is what this module offers. An answer
+//! goes back to the station that the datagram came from, be that its sender or the router on the
+//! way there, without looking into the neighbour cache or the routes.
 //!
 //! A datagram gets here if it is for this station alone (not broadcast or multicast), whole (no
 //! fragment), without IP options, for one of the stack's addresses, for a bound port, from an

@@ -113,8 +113,8 @@ impl Client {
     }
 
     /// Takes note that the link is up again, where the host may be in another network now: the
-    /// servers are asked at once whether the address still holds (§3.2). Until one says that it does
-    /// not, or its time is over, it does.
+    /// servers are asked at once whether the address still holds (§3.2). Until one says that it
+    /// does not, or its time is over, it does.
     pub fn link_is_up(&mut self, now: Instant, random: u32) {
         let state = match self.state {
             State::Bound(lease) | State::Rebooting(lease) => State::Rebooting(lease),

@@ -40,8 +40,8 @@ impl Buffer {
     }
 }
 
-/// Returns the bytes that are kept at first: no fewer than a window tells apart. Fewer would be told
-/// as a window of zero, which nothing opens, since there is nothing to read.
+/// Returns the bytes that are kept at first: no fewer than a window tells apart. Fewer would be
+/// told as a window of zero, which nothing opens, since there is nothing to read.
 pub(super) fn first_size(settings: &Settings) -> u32 {
     let first = settings.first_capacity.max(1 << scale_of(settings.capacity));
     if settings.first_capacity == 0 { settings.capacity } else { first.min(settings.capacity) }

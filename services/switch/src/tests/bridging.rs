@@ -216,7 +216,8 @@ fn a_mirror_is_given_what_comes_by_other_ports_and_gives_nothing() {
         assert_eq!(arrived[1], [bytes]);
         assert!(arrived[2].is_empty() && arrived[3].is_empty());
     }
-    // A client's frames are shown, a mirror's own go nowhere, not even to the client that they are for.
+    // A client's frames are shown, a mirror's own go nowhere, not even to the client that they are
+    // for.
     assert_eq!(world.reaches(0, Mac::BROADCAST, world.clients[0].mac()), [1]);
     assert!(world.reaches(1, Mac::BROADCAST, world.clients[1].mac()).is_empty());
     assert!(world.reaches(1, world.clients[0].mac(), world.clients[1].mac()).is_empty());

@@ -86,7 +86,8 @@ impl World {
         frames
     }
 
-    /// The guest sends a packet of two segments of 1,000 bytes, the last 500 of which are at `last`.
+    /// The guest sends a packet of two segments of 1,000 bytes, the last 500 of which are at
+    /// `last`.
     fn send_segments(&self, last: u64) {
         const SEGMENT: u16 = 1000;
         let mut head = [0; HEADER + HEADERS];
