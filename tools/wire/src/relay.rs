@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -69,12 +69,20 @@ impl Relay {
             machine,
             faults: faults.clone(),
             flying: BinaryHeap::new(),
+            waiting: VecDeque::new(),
             count: 0,
             dice: 0x9e37_79b9_7f4a_7c15,
         };
+        // A machine that takes nothing at present must not keep the relay from reading what it
+        // sends: it may take nothing because it cannot send.
+        let set_up = wire.machine.set_nonblocking(true);
         let is_over = ends.clone();
         let thread = std::thread::spawn(move || {
             begin();
+            if let Err(error) = set_up {
+                eprintln!("the wire does not begin: {error}");
+                return;
+            }
             while !is_over.load(Relaxed) {
                 if let Err(error) = wire.turn() {
                     eprintln!("the wire ends: {error:#}");
@@ -105,6 +113,8 @@ struct Wire {
     machine: UnixDatagram,
     faults: Arc<Mutex<Faults>>,
     flying: BinaryHeap<Flying>,
+    /// Frames that have arrived at the machine, which it has not taken yet.
+    waiting: VecDeque<Vec<u8>>,
     count: u64,
     dice: u64,
 }
@@ -120,8 +130,10 @@ impl Wire {
         // Rounded down, and looked at without waiting in the last millisecond: a timeout has no
         // finer unit.
         let milliseconds = wait.as_millis().min(LOOK.into()) as u16;
+        let of_machine =
+            if self.waiting.is_empty() { PollFlags::POLLIN } else { PollFlags::POLLIN | PollFlags::POLLOUT };
         let mut ready =
-            [PollFd::new(self.tap.as_fd(), PollFlags::POLLIN), PollFd::new(self.machine.as_fd(), PollFlags::POLLIN)];
+            [PollFd::new(self.tap.as_fd(), PollFlags::POLLIN), PollFd::new(self.machine.as_fd(), of_machine)];
         match poll(&mut ready, PollTimeout::from(milliseconds)) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error).context("cannot wait for frames"),
@@ -185,17 +197,32 @@ impl Wire {
         let now = Instant::now();
         while self.flying.peek().is_some_and(|next| next.0.0 <= now) {
             let Some(Reverse((_, _, is_for_machine, frame))) = self.flying.pop() else { break };
-            let passed =
-                if is_for_machine { self.machine.send(&frame).map(drop) } else { self.tap.write(&frame).map(drop) };
-            match passed {
-                // A machine that has ended, and a device that has no room, lose what comes.
-                Ok(()) => {}
-                Err(error) if is_idle(&error) || error.kind() == ErrorKind::ConnectionRefused => {}
-                Err(error) if error.kind() == ErrorKind::NotConnected => {}
-                Err(error) => return Err(error).context("cannot hand a frame over"),
+            if is_for_machine {
+                if self.waiting.len() < MOST_FRAMES {
+                    self.waiting.push_back(frame);
+                }
+            } else {
+                pass(self.tap.write(&frame))?;
             }
         }
+        while let Some(frame) = self.waiting.front() {
+            if !pass(self.machine.send(frame))? {
+                break;
+            }
+            self.waiting.pop_front();
+        }
         Ok(())
+    }
+}
+
+/// Returns whether a frame was taken, or lost: by a machine that has ended, by a device without
+/// room. It was not by a machine that has none.
+fn pass(result: std::io::Result<usize>) -> Result<bool> {
+    match result {
+        Ok(_) => Ok(true),
+        Err(error) if is_idle(&error) => Ok(false),
+        Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotConnected) => Ok(true),
+        Err(error) => Err(error).context("cannot hand a frame over"),
     }
 }
 
@@ -247,6 +274,20 @@ mod tests {
         let (_relay, ours, theirs) = wire(Faults::default());
         ours.send(b"to the machine").expect("a frame is taken");
         assert_eq!(theirs.recv(&mut [0; 64]).expect("it arrives"), 14);
+    }
+
+    /// A machine that cannot send what it has may take nothing until then.
+    #[test]
+    fn a_machine_that_takes_nothing_is_still_heard() {
+        let (_relay, ours, theirs) = wire(Faults::default());
+        for _ in 0..2000 {
+            ours.send(&[0; 1000]).expect("the wire takes what comes");
+        }
+        theirs.send(b"heard").expect("a frame is taken");
+        assert_eq!(ours.recv(&mut [0; 64]).expect("it arrives"), 5);
+        for _ in 0..2000 {
+            theirs.recv(&mut [0; 2000]).expect("what came before arrives");
+        }
     }
 
     #[test]
