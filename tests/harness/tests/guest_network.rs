@@ -30,7 +30,7 @@ mount -t sysfs sys /sys
 for driver in virtio_ring virtio virtio_mmio failover net_failover virtio_net; do insmod /lib/$driver.ko; done
 ip addr add 198.18.0.2/24 dev eth0
 ip link set eth0 up
-echo "divides segments: $(cut -c12 /sys/bus/virtio/devices/virtio0/features)"
+echo "divides segments: $(cut -c12 /sys/class/net/eth0/device/features)"
 httpd -h /site
 echo "it serves"
 while true; do sleep 1000; done
