@@ -4,11 +4,14 @@
 //! like; QEMU's user networking would end and filter them. It takes root's rights; without them
 //! such a test is skipped, and says so.
 
+use crate::client::run;
 use crate::dhcp::Server;
-use crate::{Boot, Machine};
+use crate::{Boot, Machine, PATIENCE};
 use culm_wire::{HOST, Namespace, ip};
 use std::io::Write as _;
 use std::net::Ipv6Addr;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// The host's end of the wire.
 pub const DEVICE: &str = "culm0";
@@ -49,11 +52,24 @@ pub fn on_wires(boot: Boot, wires: &[(&str, &str)], test: impl FnOnce(&mut Machi
     // Before the namespace is entered, from which nothing could be fetched.
     boot.build();
     let devices: Vec<&str> = wires.iter().map(|(device, _)| *device).collect();
-    let run = || {
-        test(&mut boot.start_on_all(&devices));
+    let work = || {
+        let mut machine = boot.start_on_all(&devices);
+        devices.iter().for_each(|device| wait_for_card(&machine, device));
+        test(&mut machine);
         Ok(())
     };
-    namespace.within(run).expect("what failed is above");
+    namespace.within(work).expect("what failed is above");
+}
+
+/// Waits until the emulator has the other end of a wire. It finds the device by its name in the
+/// namespace that it was started in: a device that the test takes elsewhere before that is missed.
+fn wait_for_card(machine: &Machine, device: &str) {
+    let until = Instant::now() + PATIENCE;
+    // A TAP device has a carrier while a program holds it.
+    while !run(10, "ip", &["-o", "link", "show", "dev", device]).contains("LOWER_UP") {
+        assert!(Instant::now() < until, "nobody opens {device}\n{}", machine.tail());
+        sleep(Duration::from_millis(20));
+    }
 }
 
 /// Says that the running test is left out. It goes past the test harness, which would keep it to
