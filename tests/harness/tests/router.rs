@@ -116,13 +116,29 @@ fn streams_and_datagrams_pass_both_ways() {
                 eprintln!("TCP {address} {options:?}: {:.0} Mbit/s", bits / 1e6);
                 assert!(bits > 1e6, "{said}");
             }
-            for address in [OUTSIDE, OUTSIDE_6] {
-                let said = throughput(address, &["-u", "-b", "10M", "-l", "1200"]);
-                let lost = said["end"]["sum"]["lost_percent"].as_f64().expect("it says how many");
-                assert!(lost < 5.0, "{said}");
-            }
         });
+        for address in [OUTSIDE, OUTSIDE_6] {
+            let before = dropped_by_server();
+            let said = inside(namespace, || throughput(address, &["-u", "-b", "10M", "-l", "1200"]));
+            let count = |what: &str| said["end"]["sum"][what].as_u64().expect("it says how many");
+            let dropped = dropped_by_server() - before;
+            let (sent, lost) = (count("packets"), count("lost_packets").saturating_sub(dropped));
+            eprintln!("UDP {address}: {lost} of {sent} lost, {dropped} dropped by the server");
+            assert!(sent > 1000 && lost * 20 < sent, "{said}");
+        }
     });
+}
+
+/// Returns how many datagrams have come that found no room, since their reader was late. The
+/// emulator competes with it for processors.
+fn dropped_by_server() -> u64 {
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).expect("Linux has it");
+    let (v4, v6) = (read("snmp"), read("snmp6"));
+    let mut lines = v4.lines().filter_map(|line| line.strip_prefix("Udp: ")).map(str::split_whitespace);
+    let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+    let v4 = names.zip(values).find(|(name, _)| *name == "RcvbufErrors").map(|(_, value)| value);
+    let v6 = v6.lines().find_map(|line| line.strip_prefix("Udp6RcvbufErrors")).map(str::trim);
+    [v4, v6].into_iter().map(|value| value.and_then(|value| value.parse::<u64>().ok()).expect("a number")).sum()
 }
 
 #[test]
