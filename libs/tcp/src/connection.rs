@@ -317,6 +317,11 @@ impl<'s> Connection<'s> {
         self.state
     }
 
+    /// Returns the number of this side's SYN.
+    pub fn initial(&self) -> Sequence {
+        self.settings.initial
+    }
+
     /// Returns how it ended, once it is [`State::Closed`].
     pub fn ending(&self) -> Option<Ending> {
         self.ending

@@ -243,6 +243,11 @@ impl Tcp {
             && let Some((last, payload)) = read()
         {
             let (theirs, ours) = (last.header.sequence - 1, last.header.acknowledgement - 1);
+            // The network may bring the segment again by which the connection began that is over:
+            // it must not begin another one, with the same request.
+            if let Some(index) = found.filter(|index| self.table[*index].connection.initial() == ours) {
+                return self.deliver(index, frame, segment, times);
+            }
             if let Some(offer) = self.cookies.check(&segment.key, theirs.0, ours.0, times.now) {
                 return self.complete(found, &last, payload, offer, transmitter, times);
             }

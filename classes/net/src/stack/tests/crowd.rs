@@ -519,3 +519,24 @@ fn who_never_acknowledges_the_goodbye_makes_way() {
     lan.pass(3);
     assert!(!newcomer.receive(&mut lan).is_empty(), "{:?}", lan.stack.counts());
 }
+
+/// The network may double a segment, and bring the second one late. In TIME-WAIT the request that
+/// brought the cookie back is the old connection's, and not another one's (RFC 9293 §3.4.2).
+#[test]
+fn a_request_that_comes_twice_is_not_served_twice() {
+    let mut lan = server(2);
+    lan.server = answer_and_end;
+    let mut station = Station::new(0);
+    station.shake_hands(&mut lan);
+    let request = station.segment(ACK, b"pay");
+    station.send(&mut lan, ACK, b"pay");
+    lan.pass(5);
+    assert!(station.receive(&mut lan).iter().any(|(_, payload)| payload == b"answer"));
+    station.send(&mut lan, ACK | FIN, b"");
+    lan.pass(5);
+    let _ = station.receive(&mut lan);
+    lan.wire.to_stack.push_back(request);
+    lan.pass(5);
+    assert_eq!(lan.stack.counts().opened, 1);
+    assert!(station.receive(&mut lan).iter().all(|(_, payload)| payload != b"answer"));
+}
