@@ -287,19 +287,29 @@ impl<'a> Table<'a> {
                 None => {}
             }
         }
-        if self.sources.count(original.source) >= self.most_per_source {
-            if let Some(slot) = self.sources.oldest_of(original.source) {
-                self.leave(slot, Cause::MadeWay, &mut gone);
-            }
-        } else if self.ages.first(FREE).is_none() {
-            let slot = self.payer().ok_or(Refusal::NoRoom)?;
-            self.leave(slot, Cause::MadeWay, &mut gone);
-        }
+        self.make_way(original.source, &mut gone);
         let slot = self.ages.first(FREE).ok_or(Refusal::NoRoom)?;
         self.ages.remove(FREE, slot);
         self.records.write(slot, tuples, state, tag, now, &sides);
         self.enter(slot);
         Ok(Id(slot))
+    }
+
+    /// Removes the flow, if one has to go, in whose place `source` can begin another one. Returns
+    /// whether one has gone. [`Self::insert`] does this itself; whoever needs something else for a
+    /// new flow that each flow holds, such as a port of NAT, does it when there is none left.
+    pub fn make_way(&mut self, source: IpAddr, gone: impl FnMut(&Flow, Cause)) -> bool {
+        let slot = if self.sources.count(source) >= self.most_per_source {
+            self.sources.oldest_of(source)
+        } else if self.ages.first(FREE).is_none() {
+            self.payer()
+        } else {
+            None
+        };
+        if let Some(slot) = slot {
+            self.leave(slot, Cause::MadeWay, gone);
+        }
+        slot.is_some()
     }
 
     /// Returns the flow that makes way in a full table.

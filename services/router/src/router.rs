@@ -41,6 +41,9 @@ const FRAGMENTED: usize = 512;
 const ERRORS_EACH: Rate = Rate { per_second: 10, burst: 20 };
 const ERRORS_ALL: Rate = Rate { per_second: 1000, burst: 200 };
 
+/// Flows that have expired, of which so many are removed at most where a port of NAT is missing.
+const EXPIRED: usize = 32;
+
 /// Things that one poll of a station does at most, so that frames get their turn.
 const TASKS: usize = 32;
 
@@ -243,6 +246,11 @@ impl Router {
         let tuple = match (packet.fragment, arrival.followed) {
             (None, _) => packet.tuple(),
             (Some(_), Some(followed)) => Some(followed),
+            // Who could add to the packets of others would have them refused.
+            (Some(_), None) if !self.comes_this_way(arrival.network, packet.source) => {
+                self.tally.spoofed += 1;
+                return;
+            }
             (Some(_), None) => match self.fragments.follow(&packet, milliseconds(self.now)) {
                 Followed::Of(tuple) => Some(tuple),
                 _ => {
@@ -422,7 +430,7 @@ impl Router {
         if packet.hops <= 1 {
             return self.refuse(Problem::TimeExceeded, arrival, frame, cards);
         }
-        let Some(reply) = self.policy.answer(packet, tuple, inward, [entry, way.network], hit) else {
+        let Some(reply) = self.answer(packet, tuple, inward, [entry, way.network], hit) else {
             self.tally.congestion += 1;
             return;
         };
@@ -443,6 +451,31 @@ impl Router {
         self.known(arrival, frame, packet, tuple, id, Direction::Original, cards);
     }
 
+    /// Returns what [`Policy::answer`] does. Where no port is left, or NAT follows as many flows as
+    /// it can, flows that have expired give theirs back, then the one that makes way for this: the
+    /// table, which is asked later, would remove them.
+    fn answer(
+        &mut self,
+        packet: &Packet,
+        tuple: &Tuple,
+        inward: Option<core::net::SocketAddrV4>,
+        networks: [usize; 2],
+        hit: Option<usize>,
+    ) -> Option<Tuple> {
+        let Self { table, policy, tally, now, .. } = self;
+        if let Some(reply) = policy.answer(packet, tuple, inward, networks, hit) {
+            return Some(reply);
+        }
+        let expired = table.expire(milliseconds(*now), EXPIRED, |flow, cause| gone(policy, tally, flow, cause));
+        if expired > 0
+            && let Some(reply) = policy.answer(packet, tuple, inward, networks, hit)
+        {
+            return Some(reply);
+        }
+        let has_way = table.make_way(tuple.source, |flow, cause| gone(policy, tally, flow, cause));
+        has_way.then(|| policy.answer(packet, tuple, inward, networks, hit)).flatten()
+    }
+
     /// Returns whether a packet's addresses are such that it may begin something (RFC 1812 §5.3.7,
     /// §5.3.8): of one host each, and the sender's over this network.
     fn has_right_ends(&mut self, arrival: &Arrival, packet: &Packet) -> bool {
@@ -456,8 +489,7 @@ impl Router {
             // What comes from there stays there (RFC 4291 §2.5.6).
             return is_local(destination) || self.networks.owner(destination) == Some(arrival.network);
         }
-        let comes_here = self.networks.way(source).is_some_and(|way| way.network == arrival.network);
-        if !comes_here || self.networks.owner(source).is_some() {
+        if !self.comes_this_way(arrival.network, source) {
             self.tally.spoofed += 1;
             return false;
         }
@@ -467,6 +499,16 @@ impl Router {
             return false;
         }
         true
+    }
+
+    /// Returns whether packets of `source` come over a network: answers to it leave there, and it
+    /// is no address of the router's.
+    pub(super) fn comes_this_way(&self, network: usize, source: IpAddr) -> bool {
+        let is_there = match source {
+            IpAddr::V6(source) if source.is_unicast_link_local() => true,
+            source => self.networks.way(source).is_some_and(|way| way.network == network),
+        };
+        is_there && self.networks.owner(source).is_none()
     }
 
     fn is_link_local_of(&self, network: usize, address: IpAddr) -> bool {

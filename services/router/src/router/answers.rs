@@ -2,6 +2,7 @@
 
 use super::output::Change;
 use super::{Cards, Router, milliseconds};
+use crate::networks::is_nobody;
 use crate::station::Arrival;
 use culm_flow::{LONGEST_ANSWER, Packet, Problem, Quoted, Transport, answer, flags};
 use culm_ip::LinkAddress;
@@ -100,6 +101,12 @@ impl Router {
             return;
         }
         let (quoted, source, destination) = flow.error_onward(direction, packet.source);
+        // Where its sender is told as it is, it is one whose packets come this way (RFC 1812 §5.3.8).
+        let is_somebody = !is_nobody(source) && !self.networks.is_for_all(source);
+        if source == packet.source && !(is_somebody && self.comes_this_way(arrival.network, source)) {
+            self.tally.spoofed += 1;
+            return;
+        }
         let Some(way) = self.networks.way(destination) else { return };
         let mtu = self.networks.get(way.network).map_or(0, |network| usize::from(network.mtu));
         if packet.hops <= 1 || packet.length > mtu {

@@ -145,6 +145,69 @@ fn one_source_has_its_share_of_flows_and_no_more() {
     assert_eq!(world.router.tally().begun, 0, "the other's flow is still there");
 }
 
+#[test]
+fn nat_makes_way_in_a_full_table() {
+    let mut world = World::new();
+    for host in ["10.0.1.8", "10.0.1.9"] {
+        for port in 1000..1032 {
+            world.passes(INNER, &udp((host, port), (PEER, 53), 10), OUTER);
+        }
+    }
+    // All places are taken, each with a port of its own.
+    world.passes(INNER, &udp((HOST, 1000), (PEER, 53), 10), OUTER);
+    let tally = world.router.tally();
+    assert_eq!((tally.begun, tally.made_way, tally.congestion), (65, 1, 0));
+}
+
+#[test]
+fn ports_of_nat_come_back_when_their_flows_have_had_their_time() {
+    let mut world =
+        World::with("default deny\nallow in inner out outer\nnat out outer to own ports 40000-40007\n", 1500);
+    for port in 1000..1008 {
+        world.passes(INNER, &udp((HOST, port), (PEER, 53), 10), OUTER);
+    }
+    assert_eq!(world.drops(INNER, &udp(("10.0.1.8", 1000), (PEER, 53), 10)).congestion, 1);
+    world.now = world.now + core::time::Duration::from_secs(600);
+    world.router.begin(world.now, &mut Sent::default());
+    world.passes(INNER, &udp(("10.0.1.8", 1000), (PEER, 53), 10), OUTER);
+}
+
+#[test]
+fn who_has_its_share_gets_a_port_of_its_own() {
+    // As many ports as one source may have flows.
+    let mut world =
+        World::with("default deny\nallow in inner out outer\nnat out outer to own ports 40000-40031\n", 1500);
+    for port in 1000..1040 {
+        world.passes(INNER, &udp((HOST, port), (PEER, 53), 10), OUTER);
+    }
+    assert_eq!(world.router.tally().congestion, 0);
+}
+
+#[test]
+fn errors_come_in_nobody_elses_name() {
+    let mut world = World::with("default deny\nallow in inner out outer\n", 1500);
+    let (_, sent) = world.passes(INNER, &udp((HOST, 1000), (PEER, 53), 10), OUTER);
+    let mut message = vec![3, 4, 0, 0, 0, 0, 5, 0];
+    message.extend(&sent[..28]);
+    for from in ["10.0.1.5", "127.0.0.1", "224.0.0.1", "10.0.1.255"] {
+        let error = packet(from, HOST, ICMP, message.clone(), Some(2));
+        assert_eq!(world.drops(OUTER, &error).spoofed, 1, "{from}");
+    }
+    world.passes(OUTER, &packet("203.0.113.1", HOST, ICMP, message, Some(2)), INNER);
+}
+
+#[test]
+fn nobody_spoils_the_fragments_of_another() {
+    let mut world = World::new();
+    let whole = udp((HOST, 1000), (PEER, 53), 64);
+    let first = change(change(whole[..60].to_vec(), 3, 60), 6, 0x20);
+    // Somebody outside sends its first fragment in its name, with other ports.
+    let mut other = first.clone();
+    other[21] ^= 1;
+    assert_eq!(world.drops(OUTER, &other).spoofed, 1);
+    world.passes(INNER, &first, OUTER);
+}
+
 proptest! {
     #[test]
     fn whatever_comes_nothing_breaks(
