@@ -176,6 +176,9 @@ pub struct Connection<'s> {
     ecn: Ecn,
     /// Whether the congestion window is what holds data back.
     is_limited: bool,
+    /// Whether data that is worth a train is held back, and whether some was.
+    is_train_awaited: bool,
+    is_held: bool,
     sent_at: Instant,
     /// Whether the SYN was sent again because the peer's came again.
     is_syn_repeated: bool,
@@ -262,6 +265,8 @@ impl<'s> Connection<'s> {
             recovery: Recovery::default(),
             ecn: Ecn::default(),
             is_limited: false,
+            is_train_awaited: false,
+            is_held: false,
             sent_at: now,
             is_syn_repeated: false,
             incoming: Incoming::new(Sequence(0), storage.islands),
@@ -405,6 +410,21 @@ impl<'s> Connection<'s> {
     #[inline]
     pub fn set_longest_train(&mut self, bytes: u32) {
         self.settings.longest_train = bytes;
+    }
+
+    /// Sets whether [`Self::transmit`] holds back what is worth a train, for as long as something
+    /// is on the way whose acknowledgement brings the connection on. Whoever can send trains, but
+    /// has no buffer for one now, pays less if it waits for one than for as many single segments.
+    #[inline]
+    pub fn set_train_awaited(&mut self, is_awaited: bool) {
+        (self.is_train_awaited, self.is_held) = (is_awaited, false);
+    }
+
+    /// Returns whether [`Self::transmit`] has held something back, since
+    /// [`Self::set_train_awaited`].
+    #[inline]
+    pub fn is_held(&self) -> bool {
+        self.is_held
     }
 
     /// Notes that the application has read `bytes`, or has thrown them away: that much more may

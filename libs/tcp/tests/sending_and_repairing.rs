@@ -516,3 +516,33 @@ fn who_sends_a_little_all_the_time_is_told_of_losses() {
     assert_eq!(script.wait(), 100);
     script.expect(". 1+100 ack 1");
 }
+
+/// What is worth a train waits for it as long as an acknowledgement is to come; less does not, nor
+/// does the first segment after all is acknowledged, an acknowledgement, or what is lost.
+#[test]
+fn what_is_worth_a_train_waits_for_one() {
+    let mut script = Script::open(settings(), true);
+    script.connection.set_train_awaited(true);
+    script.write(60_000);
+    script.expect(". 1+1000 ack 1");
+    assert!(!script.connection.is_held());
+    script.nothing();
+    assert!(script.connection.is_held());
+    script.inject("P. 1+2000 ack 1");
+    script.expect(". 1001+0 ack 2001");
+    script.pass(100);
+    script.inject(". 2001+0 ack 1001");
+    script.expect(". 1001+1000 ack 2001");
+    script.nothing();
+    script.connection.set_longest_train(8000);
+    script.connection.set_train_awaited(false);
+    script.expect(". 2001+8000 ack 2001");
+    assert!(!script.connection.is_held());
+    script.connection.set_longest_train(1000);
+    script.connection.set_train_awaited(true);
+    // Two segments of the congestion window are left, which are not worth it.
+    script.expect(". 10001+1000 ack 2001");
+    script.expect(". 11001+1000 ack 2001");
+    script.nothing();
+    assert!(!script.connection.is_held());
+}

@@ -96,7 +96,7 @@ impl<E: BufferEntry> Transmitter<E> {
     }
 
     /// Has the client get a turn when a buffer comes back: for who cannot send the parts of a frame
-    /// one by one where [`Self::has_large`] says no.
+    /// one by one where [`Self::has_large`] says no, or would pay too much for that.
     pub fn wait_for_large(&mut self) {
         self.starved = true;
     }
@@ -254,7 +254,7 @@ impl<E: BufferEntry> Transmitter<E> {
         loop {
             let Some(descriptor) = self.link.input.pop().map(E::parts) else {
                 let kept = self.stash.take(large);
-                // The client never waits for a large buffer: see `has_large`.
+                // Who waits for a large buffer says so: see `wait_for_large`.
                 self.starved |= kept.is_none() && !large;
                 return kept;
             };

@@ -180,12 +180,14 @@ impl Slot {
     }
 
     /// Sends a segment, or as many as the device divides at once. Returns whether there was one;
-    /// what there was needs the buffer that the transmitter is ready with.
+    /// what there was needs the buffer that the transmitter is ready with. Much is not sent in
+    /// single segments where a large buffer comes back soon: [`Self::awaits_large`].
     #[inline]
     pub(super) fn transmit(&mut self, transmitter: &mut Transmitter, now: culm_tcp::Instant) -> bool {
         let is_long = self.connection.unacknowledged() > SHORT && self.route.is_divisible();
-        let train = if is_long && transmitter.has_large() { LONGEST_TRAIN } else { 0 };
-        self.connection.set_longest_train(train);
+        let has_large = is_long && transmitter.has_large();
+        self.connection.set_longest_train(if has_large { LONGEST_TRAIN } else { 0 });
+        self.connection.set_train_awaited(is_long && !has_large && transmitter.offloads_segmentation());
         let Some(sent) = self.connection.transmit(now) else { return false };
         let each = if sent.length > sent.segment { sent.segment as u16 } else { 0 };
         let (connection, outbox) = (&mut self.connection, &self.outbox);
@@ -193,6 +195,12 @@ impl Slot {
             connection.parts(&sent, |part| place = outbox.copy(part, core::mem::take(&mut place)));
         });
         true
+    }
+
+    /// Returns whether [`Self::transmit`] has left something for a large buffer.
+    #[inline(always)]
+    pub(super) fn awaits_large(&self) -> bool {
+        self.connection.is_held()
     }
 
     /// The connection, for the application.

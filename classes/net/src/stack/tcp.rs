@@ -366,8 +366,8 @@ impl Tcp {
             self.mark_dirty(index);
         }
         // A connection that cannot send because no buffer is free stays in the list, and so do
-        // those after it.
-        let mut done = 0;
+        // those after it. One that waits for a large buffer stays too, but those after it go on.
+        let (mut done, mut kept) = (0, 0);
         while let Some(index) = self.dirty.get(done).map(|index| usize::from(*index)) {
             let slot = &mut self.table[index];
             let mut left = BURST;
@@ -392,11 +392,16 @@ impl Tcp {
                 self.dirty.push(index as u16);
                 continue;
             }
-            slot.dirty = false;
+            slot.dirty = slot.awaits_large();
+            if slot.dirty {
+                transmitter.wait_for_large();
+                self.dirty[kept] = index as u16;
+                kept += 1;
+            }
             let deadline = slot.connection.deadline();
             self.after_egress(index, deadline.map(|at| clock.local_time(at)), times.now);
         }
-        self.dirty.drain(..done);
+        self.dirty.drain(kept..done);
     }
 
     /// Keeps the place of a connection that is over for a while.

@@ -9,6 +9,9 @@ use crate::scoreboard::Fate;
 use crate::sequence::{Range, Sequence};
 use crate::time::Instant;
 
+/// Segments of new data from which on it is worth waiting until they can go as a train.
+const WORTHWHILE_TRAIN: u32 = 8;
+
 /// A segment to be sent, or a train of segments that the device divides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmission {
@@ -291,6 +294,10 @@ impl Connection<'_> {
                 // Nothing that comes back would have it looked at again (RFC 9293, §3.8.6.2.1).
                 self.timer = Some((now + self.round_trip.timeout(), Timer::Window));
             }
+            return None;
+        }
+        if self.is_train_awaited && allowed >= WORTHWHILE_TRAIN * segment && !self.board.is_empty() {
+            self.is_held = true;
             return None;
         }
         // A device that divides a train may repeat CWR in each segment, where one is enough.

@@ -159,6 +159,25 @@ fn who_runs_out_of_large_buffers_waits() {
 }
 
 #[test]
+fn who_has_much_to_send_waits_for_a_large_buffer() {
+    let mut lan = lan(BOTH, 0);
+    let handle = lan.connect_with(ADDRESS, 50_000, 60_000);
+    let (mut divided, mut turns, mut most) = (0, 0, 0);
+    let count = read(&mut lan, handle, |lan, count| {
+        if lan.keeps_large && lan.divided == divided {
+            (turns, most) = (turns + 1, most.max(lan.seen.len()));
+        }
+        // In between, no large buffer comes back.
+        lan.keeps_large = (CONTENT / 3..CONTENT * 9 / 10).contains(&count);
+        divided = lan.divided;
+        lan.seen.clear();
+    });
+    assert_eq!(count, CONTENT);
+    assert!(turns > 10);
+    assert!(most <= 2, "{most} single segments were sent in one turn");
+}
+
+#[test]
 fn addresses_survive_a_change_of_the_device() {
     let mut lan = lan(0, 0);
     let before = lan.stack.addresses().to_vec();
