@@ -211,7 +211,12 @@ impl<'a> Forwarder<'a> {
             pending.state = State::Asked(first);
             attempt = Some(first);
         }
-        *self.place()? = pending;
+        let place = self.place()?;
+        if pending.state == State::Follows && place.ask == pending.ask && matches!(place.state, State::Asked(_)) {
+            // It is the question that was to be waited for, and nobody else does.
+            pending.state = place.state;
+        }
+        *place = pending;
         let attempt = attempt?;
         self.tally.asked += 1;
         write_question(&mut self.out, &pending.ask, attempt.id);
@@ -235,6 +240,7 @@ impl<'a> Forwarder<'a> {
             && let Some(heir) = self.pending.iter_mut().find(follower)
         {
             heir.state = left.state;
+            self.pending.get_mut(index)?.state = State::Free;
         }
         self.pending.get_mut(index)
     }

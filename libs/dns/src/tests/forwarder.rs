@@ -138,6 +138,18 @@ fn who_follows_a_question_that_made_way_still_gets_its_answer() {
     assert_eq!(got.iter().map(|sent| sent.0).collect::<Vec<_>>(), [client(2)]);
 }
 
+/// Where the question that makes way is the very one whose answer the new one is to wait for.
+#[test]
+fn who_takes_the_place_of_the_same_question_gets_its_answer() {
+    let mut forwarder = forwarder(1, 0, 4);
+    let sent = asked(forwarder.question(client(1), &question(7, "a.example", None), NOW));
+    assert_eq!(owned(forwarder.question(client(2), &question(8, "a.example", None), NOW)), None);
+    assert!(forwarder.deadline() < Instant::NEVER, "somebody waits, and nothing is under way");
+    let reply = reply(&sent.2, 0, &[address("a.example", 9, 60)], &[]);
+    let got = answer(&mut forwarder, &sent, &reply, NOW);
+    assert_eq!(got.iter().map(|got| got.0).collect::<Vec<_>>(), [client(2)]);
+}
+
 #[test]
 fn servers_that_are_silent_or_of_no_use_are_followed_by_others() {
     let mut forwarder = forwarder(4, 4, 4);
