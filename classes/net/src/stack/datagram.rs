@@ -8,7 +8,7 @@
 //! A datagram gets here if it is for this station alone (not broadcast or multicast), whole (no
 //! fragment), without IP options, for one of the stack's addresses, for a bound port, from an
 //! address that can be answered, and its checksums are right. All others are the host's
-//! ([`super::host`]), which gives those for a bound port back, whole and without options.
+//! (`super::host`), which gives those for a bound port back, whole and without options.
 
 use crate::checksum::Sum;
 use crate::client::{Packet, Transmitter};
