@@ -41,7 +41,7 @@ pub struct VirtualCpu {
 
 impl Plan {
     /// The virtio devices of a guest: those for which its monitor has a connection, by that one's
-    /// name.
+    /// name, in the order of their addresses. Linux numbers them in this order.
     pub fn virtio_devices(&self, guest: &Guest) -> Vec<(&str, VirtioSlot)> {
         let connections = &self.domains[guest.monitor].connections;
         let mut counts = BTreeMap::new();
@@ -52,10 +52,14 @@ impl Plan {
             *before += 1;
             slot
         };
-        connections
+        let mut devices: Vec<_> = connections
             .iter()
+            // What the monitor logs is its own.
+            .filter(|connection| connection.name != "log")
             .filter_map(|connection| Some((connection.name.as_str(), device(&connection.data)?)))
-            .collect()
+            .collect();
+        devices.sort_by_key(|(_, slot)| slot.index());
+        devices
     }
 }
 
