@@ -17,6 +17,7 @@ use crate::wire::{HOP_LIMIT, ethernet, ipv4, ipv6, protocols, put, types, udp};
 use crate::{ETHERNET_HEADER, MTU, Mac, PacketHeader};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use culm_ip::Cidr;
+use culm_ip::host::ADDRESSES;
 
 /// Ports that can be bound.
 const PORTS: usize = 4;
@@ -41,7 +42,7 @@ pub(super) struct Addresses {
     /// As it lies in a packet; 0 for none.
     ipv4: u32,
     /// All zero for none.
-    ipv6: [[u8; 16]; 3],
+    ipv6: [[u8; 16]; ADDRESSES - 1],
 }
 
 impl Addresses {

@@ -6,7 +6,7 @@ use super::station::{ACK, SYN, Station};
 use super::udp_socket;
 use crate::checksum;
 use crate::stack::Unsent;
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use culm_ip::LinkAddress;
 use smoltcp::socket::udp;
 use std::vec::Vec;
@@ -130,4 +130,46 @@ fn another_station_with_the_address_is_told_of_and_withstood() {
     let own = culm_ip::neighbour::arp::Arp::announcement(LinkAddress(MAC), [10, 0, 0, 1].into());
     assert!(lan.seen.iter().any(|frame| frame[14..] == own.bytes()));
     assert!(lan.stack.addresses().iter().any(|own| ADDRESS == own.address().into()));
+}
+
+/// A frame of IPv6 from the host to the stack, whose payload has its checksum at `place`.
+fn frame_6(to: [u8; 6], ends: [Ipv6Addr; 2], protocol: u8, place: usize, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u16).to_be_bytes();
+    let addresses = ends.map(|end| end.octets()).concat();
+    let pseudo = [&addresses, &[0, 0][..], &length, &[0, 0, 0, protocol], payload].concat();
+    let sum = !checksum::Sum::ZERO.add_bytes(&pseudo).fold();
+    let mut frame = [&to[..], &HOST_MAC, &[0x86, 0xdd, 0x60, 0, 0, 0], &length, &[protocol, 255], &addresses].concat();
+    frame.extend(payload);
+    frame[54 + place..56 + place].copy_from_slice(&sum.to_le_bytes());
+    frame
+}
+
+/// Whoever advertises networks first must not keep the stack from being reached by others.
+#[test]
+fn datagrams_are_answered_at_each_of_many_addresses() {
+    let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9);
+    let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+    let mut lan = Lan::fixed(0);
+    lan.stack.bind(7);
+    let mut advertisement = Vec::from([134, 0, 0, 0, 64, 0, 0x07, 0x08, 0, 0, 0, 0, 0, 0, 0, 0]);
+    for network in 0..8_u16 {
+        advertisement.extend([3, 4, 64, 0xc0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+        advertisement.extend(Ipv6Addr::new(0x2001, 0xdb8, network, 0, 0, 0, 0, 0).octets());
+    }
+    lan.wire.to_stack.push_back(frame_6([0x33, 0x33, 0, 0, 0, 1], [router, all_nodes], 58, 2, &advertisement));
+    lan.pass(2500);
+    let own = lan.stack.addresses().iter().filter_map(|own| match own.address() {
+        IpAddr::V6(address) => Some(address),
+        IpAddr::V4(_) => None,
+    });
+    let own: Vec<Ipv6Addr> = own.collect();
+    assert_eq!(own.len(), 9);
+    for address in own {
+        lan.seen.clear();
+        let question = [3, 231, 0, 7, 0, 10, 0, 0, b'h', b'i'];
+        lan.wire.to_stack.push_back(frame_6(MAC, [router, address], 17, 6, &question));
+        lan.pass(2);
+        let is_answer = |frame: &Vec<u8>| frame[12..14] == [0x86, 0xdd] && frame[54..58] == [0, 7, 3, 231];
+        assert!(lan.seen.iter().any(is_answer), "{address}");
+    }
 }
