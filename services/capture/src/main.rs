@@ -4,7 +4,7 @@
 //! It stands apart from the switch, which copies frames to it as to any client and knows nothing of
 //! files or connections: whatever is wrong here, or slow, costs the switch nothing but frames that
 //! find no room. Frames are kept from the moment at which somebody asks, and only for that one: who
-//! else asks meanwhile is told to wait. The component's own frames are left out, since each would
+//! else asks meanwhile is told to wait, as long as it takes them. The component's own frames are left out, since each would
 //! bring the next.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
@@ -17,8 +17,11 @@ extern crate std;
 mod pcap;
 mod request;
 mod ring;
+#[cfg(test)]
+mod tests;
 
-use culm::{Channels, Component, Progress, ROUNDS, run_rounds, time};
+use culm::time::{self, Duration, Instant};
+use culm::{Channels, Component, Progress, ROUNDS, run_rounds};
 use culm_net::stack::{Event, Settings, Stack, Stream};
 use culm_net::wire::Ethernet;
 use culm_net::{Client, Mac, checksum};
@@ -33,6 +36,11 @@ const CONNECTIONS: usize = 4;
 /// Frames that are looked at in one round.
 const FRAMES: usize = 64;
 
+/// How long who takes a capture may need for so many bytes of it, when somebody else asks for one.
+/// A byte for each probe of a closed window is not enough.
+const STALL: Duration = Duration::from_secs(5);
+const PORTION: usize = 4096;
+
 /// What stands before a capture. It ends with its connection (RFC 9112 §6.3).
 const FOUND: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/vnd.tcpdump.pcap\r\nCache-Control: no-store\r\n\
                        Connection: close\r\n\r\n";
@@ -44,10 +52,19 @@ struct Capture {
     own: Mac,
     ring: Ring,
     snap: u32,
-    /// The connection that takes the capture, and how many frames are still wanted, if not all.
-    taker: Option<(usize, Option<u64>)>,
+    taker: Option<Taker>,
     /// The beginning of a frame, where a checksum has to be put in.
     kept: alloc::vec::Vec<u8>,
+}
+
+/// The connection that takes the capture.
+struct Taker {
+    slot: usize,
+    /// How many frames are still wanted, if not all.
+    left: Option<u64>,
+    /// When it last had taken a portion, or all there was, and the bytes that it took since.
+    moved: Instant,
+    taken: usize,
 }
 
 impl Component for Capture {
@@ -55,12 +72,7 @@ impl Component for Capture {
     type Connections = Connections;
 
     fn init(config: Config, connections: Connections) -> Self {
-        let settings = Settings {
-            connections: CONNECTIONS,
-            receive_buffer: request::LONGEST,
-            send_buffer: 16384,
-            ..Settings::default()
-        };
+        let settings = settings();
         let (address, gateway) = (config.address.unwrap_or_default(), config.gateway.unwrap_or_default());
         let settings = settings.with_addresses(address, gateway).unwrap_or_else(|error| {
             culm::error!("address \"{address}\", gateway \"{gateway}\": {error}");
@@ -70,15 +82,8 @@ impl Component for Capture {
         let own = net.mac();
         let mut stack = Stack::new(net, settings);
         stack.listen(config.port);
-        let mut this = Self {
-            mirror: Client::new(connections.mirror),
-            stack,
-            own,
-            ring: Ring::new(config.memory as usize),
-            snap: config.snap,
-            taker: None,
-            kept: alloc::vec::Vec::with_capacity(config.snap as usize),
-        };
+        let mirror = Client::new(connections.mirror);
+        let mut this = Self::with(mirror, stack, own, config.memory as usize, config.snap);
         this.turn();
         this
     }
@@ -88,12 +93,23 @@ impl Component for Capture {
     }
 }
 
+fn settings() -> Settings {
+    Settings { connections: CONNECTIONS, receive_buffer: request::LONGEST, send_buffer: 16384, ..Settings::default() }
+}
+
 impl Capture {
+    fn with(mirror: Client, stack: Stack, own: Mac, memory: usize, snap: u32) -> Self {
+        let kept = alloc::vec::Vec::with_capacity(snap as usize);
+        Self { mirror, stack, own, ring: Ring::new(memory), snap, taker: None, kept }
+    }
+
     fn turn(&mut self) {
         run_rounds(ROUNDS, || {
             self.mirror.begin();
             let captured = self.capture();
             self.stack.receive(&mut |_| {});
+            // Before somebody else asks, who may find that it takes nothing.
+            self.serve_taker();
             while let Some(event) = self.stack.event() {
                 let (Event::Opened { slot, .. } | Event::Ready { slot }) = event;
                 if matches!(event, Event::Opened { .. }) {
@@ -101,16 +117,14 @@ impl Capture {
                 }
                 self.serve(slot);
             }
-            if let Some((slot, _)) = self.taker {
-                self.serve(slot);
-            }
+            self.serve_taker();
             captured & self.mirror.end_round() & self.stack.end_round()
         });
     }
 
     /// Ends the capture of a connection that is gone.
     fn forget(&mut self, slot: usize) {
-        if self.taker.is_some_and(|(taker, _)| taker == slot) {
+        if self.taker.as_ref().is_some_and(|taker| taker.slot == slot) {
             self.taker = None;
             self.ring.clear();
         }
@@ -120,7 +134,7 @@ impl Capture {
     fn capture(&mut self) -> Progress {
         for _ in 0..FRAMES {
             let Some(packet) = self.mirror.receiver.receive() else { return Progress::Asleep };
-            let Some((_, left)) = self.taker.as_mut().filter(|(_, left)| *left != Some(0)) else { continue };
+            let Some(taker) = self.taker.as_mut().filter(|taker| taker.left != Some(0)) else { continue };
             let (header, frame) = (packet.header(), packet.frame());
             let own = self.own.bytes();
             if Ethernet::at(frame, 0).is_none_or(|head| head.source() == own || head.destination() == own) {
@@ -136,7 +150,7 @@ impl Capture {
             }
             let record = pcap::record_header(time::now().since_start(), kept, frame.len());
             if self.ring.put([&record, &self.kept]) {
-                *left = left.map(|left| left - 1);
+                taker.left = taker.left.map(|left| left - 1);
                 counters::CAPTURED.add(1);
             } else {
                 counters::MISSED.add(1);
@@ -145,13 +159,21 @@ impl Capture {
         Progress::More
     }
 
+    fn serve_taker(&mut self) {
+        if let Some(slot) = self.taker.as_ref().map(|taker| taker.slot) {
+            self.serve(slot);
+        }
+    }
+
     /// Reads what a connection asks for, or gives it what was captured.
     fn serve(&mut self, slot: usize) {
         let Some(mut stream) = self.stack.stream(slot) else { return };
-        let is_taker = self.taker.is_some_and(|(taker, _)| taker == slot);
-        if is_taker {
-            give(&mut stream, &mut self.ring);
-            let is_done = self.taker.is_some_and(|(_, left)| left == Some(0)) && self.ring.is_empty();
+        if let Some(taker) = self.taker.as_mut().filter(|taker| taker.slot == slot) {
+            taker.taken += give(&mut stream, &mut self.ring);
+            if taker.taken >= PORTION || self.ring.is_empty() {
+                (taker.moved, taker.taken) = (time::now(), 0);
+            }
+            let is_done = taker.left == Some(0) && self.ring.is_empty();
             if is_done {
                 stream.finish();
             }
@@ -165,15 +187,11 @@ impl Capture {
         let request = request::read(bytes.get(..count).unwrap_or_default());
         let status = match request {
             Request::Partial if stream.ended() => return self.end(slot),
-            Request::Partial => return,
-            Request::Capture(left) if self.taker.is_none() => {
+            // Who says nothing makes way for those that find no place.
+            Request::Partial => return stream.rest(),
+            Request::Capture(left) if self.taker.as_ref().is_none_or(|taker| taker.moved + STALL <= time::now()) => {
                 stream.consume(count);
-                counters::CAPTURES.add(1);
-                self.ring.clear();
-                // An empty ring has room for this.
-                let is_begun = self.ring.put([FOUND, &pcap::file_header(self.snap)]);
-                self.taker = is_begun.then_some((slot, left));
-                return;
+                return self.start(slot, left);
             }
             Request::Capture(_) => "503 Service Unavailable\r\nRetry-After: 10",
             Request::Refused(status) => status,
@@ -187,6 +205,21 @@ impl Capture {
         self.end(slot);
     }
 
+    /// Begins a capture for a connection, in place of one that is not taken.
+    fn start(&mut self, slot: usize, left: Option<u64>) {
+        if let Some(taker) = self.taker.take() {
+            if let Some(mut stream) = self.stack.stream(taker.slot) {
+                stream.abort();
+            }
+            self.stack.release(taker.slot);
+        }
+        counters::CAPTURES.add(1);
+        self.ring.clear();
+        // An empty ring has room for this.
+        let is_begun = self.ring.put([FOUND, &pcap::file_header(self.snap)]);
+        self.taker = is_begun.then(|| Taker { slot, left, moved: time::now(), taken: 0 });
+    }
+
     /// Gives a connection back, whose end is sent in its own time.
     fn end(&mut self, slot: usize) {
         self.forget(slot);
@@ -197,16 +230,19 @@ impl Capture {
     }
 }
 
-/// Hands over what was captured, as much as there is room for.
-fn give(stream: &mut Stream<'_>, ring: &mut Ring) {
+/// Hands over what was captured, as much as there is room for. Returns how many bytes that were.
+fn give(stream: &mut Stream<'_>, ring: &mut Ring) -> usize {
+    let mut given = 0;
     while !ring.is_empty() {
         let sent = stream.send(ring.first());
         if sent == 0 {
-            return;
+            return given;
         }
+        given += sent;
         ring.take(sent);
     }
     // What a client says beyond its request is nothing to anybody.
     let count = stream.received_count();
     stream.consume(count);
+    given
 }
