@@ -215,6 +215,37 @@ fn an_unmodified_linux_gives_its_shell_on_the_console() {
     assert_eq!(terminal.wait().code(), Some(0));
 }
 
+/// The same with its shell on the virtio console: nothing is read or written by the serial port
+/// but what the kernel says before it has the driver.
+#[test]
+fn an_unmodified_linux_gives_its_shell_on_the_virtio_console() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let boot = linux(folder.path(), "linux-hvc", &[("console=ttyAMA0", "console=hvc0")], "");
+    boot.build();
+    let mut terminal = Terminal::run(&boot.run_command());
+    for is_first in [true, false] {
+        terminal.expect("/ # ");
+        terminal.press("echo on-$(tty)-$((6 * 7))\r");
+        terminal.expect("on-/dev/hvc0-42");
+        // More than all buffers hold, each way and as it is.
+        terminal.press("seq 2000 | tail -n +1900 | tr '\\n' ,; seq 30000 | tail -n 1 | sed s/^/last-/\r");
+        terminal.expect("1999,2000,last-30000");
+        terminal.press("sh -c 'echo sleeps $((40 + 2)); exec sleep 1000000'\r");
+        terminal.expect("sleeps 42");
+        terminal.press("\x03");
+        terminal.expect("/ # ");
+        terminal.press("echo by-$(awk '/uart-pl011/ { n = $2 } END { print n + 0 }' /proc/interrupts)-of-uart\r");
+        terminal.expect("by-0-of-uart");
+        if is_first {
+            terminal.press("reboot -f\r");
+            terminal.expect("the guest has reset itself");
+        }
+    }
+    terminal.press("poweroff -f\r");
+    terminal.expect("the guest has switched itself off");
+    assert_eq!(terminal.wait().code(), Some(0));
+}
+
 /// What gives the system `linux` two virtual CPUs, the second on another core than the monitor.
 const TWO_CPUS: (&str, &str) = ("[guest.linux]\n", "[guest.linux]\ncores = [0, 1]\n");
 
