@@ -3,7 +3,7 @@
 #[path = "common/script.rs"]
 mod script;
 
-use culm_tcp::{Ending, Placement, Settings};
+use culm_tcp::{Ending, Placement, Settings, State};
 use script::{Script, settings};
 
 /// Gives `bytes` and takes the segments of 1000 bytes that go out from `first` on.
@@ -384,6 +384,21 @@ fn a_closed_window_lets_acknowledgements_through() {
     assert_eq!(script.released, [0]);
     script.connection.read(1000);
     script.expect(". 11+0 ack 1001 win 1000");
+}
+
+/// The number of an acknowledgement is one ahead of a closed window after a probe of it. That may
+/// be the only one of the FIN, after which no timer runs.
+#[test]
+fn a_closed_window_lets_the_acknowledgement_of_a_fin_through() {
+    for (from_peer, state) in [("P. 1+1000 ack 1", State::FinWait2), ("F. 1+1000 ack 1", State::Closed)] {
+        let mut script = Script::open(Settings { capacity: 1000, ..settings() }, true);
+        script.inject(from_peer);
+        script.close();
+        script.expect("FP. 1+0");
+        let next = if state == State::Closed { 1002 } else { 1001 };
+        script.inject(&format!(". {}+0 ack 2 win 60000", next + 1));
+        assert_eq!(script.state(), state, "{from_peer}");
+    }
 }
 
 /// RFC 6298, §5.3: only an acknowledgement of new data restarts the timer.

@@ -179,6 +179,7 @@ impl Connection<'_> {
             if !is_reset {
                 if self.is_window_closed_to(&header) {
                     self.take_acknowledgement(&header, length, now, &mut release);
+                    self.note_fin_acknowledged(now, &mut release);
                 }
                 if self.state == State::TimeWait && header.flags.has(Flags::FIN) {
                     self.enter_time_wait(now);
