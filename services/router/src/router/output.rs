@@ -91,7 +91,10 @@ impl Router {
         is_longer: bool,
         cards: &mut impl Cards,
     ) {
-        let header = arrival.header;
+        let mut header = arrival.header;
+        if is_longer {
+            header.segment_size = self.shorter(network, &header, packet);
+        }
         if header.segmentation != segmentation::NONE || is_longer {
             return self.emit_large(network, to, header, frame, packet, change, cards);
         }
@@ -108,6 +111,16 @@ impl Router {
             Some(complete(out, &header, packet, offloads))
         });
         count(tally, is_sent);
+    }
+
+    /// Returns the payload of segments of a packet, whose sender lets routers divide it, that fit a
+    /// network.
+    #[cold]
+    fn shorter(&self, network: usize, header: &PacketHeader, packet: &Packet) -> u16 {
+        let mtu = self.networks.get(network).map_or(0, |network| network.mtu);
+        let culm_flow::Transport::Tcp(segment) = packet.transport else { return header.segment_size };
+        let headers = packet.length - usize::from(segment.data);
+        header.segment_size.min(mtu.saturating_sub(u16::try_from(headers).unwrap_or(u16::MAX)))
     }
 
     /// Sends a packet of many segments, or one that is too long for the network.

@@ -208,6 +208,22 @@ fn nobody_spoils_the_fragments_of_another() {
     world.passes(INNER, &first, OUTER);
 }
 
+#[test]
+fn segments_that_may_be_divided_fit_a_narrow_network() {
+    let mut world = World::with(RULES, 1280);
+    world.pass(INNER, &udp((HOST, 1001), (PEER, 53), 0));
+    let mut bytes = tcp((HOST, 999), (PEER, 80), flags::SYN, [5, 0]);
+    bytes.extend(vec![7; 2800]);
+    let total = (bytes.len() as u16).to_be_bytes();
+    // Routers may divide it.
+    let bytes = change(change(change(bytes, 2, total[0]), 3, total[1]), 6, 0);
+    let header = PacketHeader { flags: 1, segmentation: 1, segment_size: 1400, ..PacketHeader::default() };
+    let mut sent = Sent::default();
+    world.router.take(INNER, header, &frame(link(INNER), neighbour(INNER), &bytes), &mut sent);
+    let lengths: Vec<_> = sent.0.iter().map(|(_, frame)| frame.len() - ETHERNET_HEADER).collect();
+    assert_eq!(lengths, [1280, 1280, 372]);
+}
+
 proptest! {
     #[test]
     fn whatever_comes_nothing_breaks(
@@ -241,6 +257,40 @@ proptest! {
             for (_, frame) in sent.0.iter().filter(|(_, frame)| frame[12..14] == [8, 0]) {
                 prop_assert!(Packet::read(&frame[ETHERNET_HEADER..]).is_ok());
             }
+        }
+    }
+
+    #[test]
+    fn no_packet_header_breaks_anything(
+        length in 0_usize..3000, segmentation: u8, size in 0_u16..3000, flags in 0_u8..4, start: u16, offset in 0_u16..100,
+        which in 0_u8..3,
+    ) {
+        let mut world = World::new();
+        let mut bytes = match which {
+            0 => udp((HOST, 1000), (PEER, 53), length),
+            1 => tcp((HOST, 999), (PEER, 80), flags::SYN, [5, 0]),
+            _ => ping(HOST, PEER, length),
+        };
+        if which == 1 {
+            bytes.extend(vec![7; length]);
+            let total = (bytes.len() as u16).to_be_bytes();
+            bytes = change(change(bytes, 2, total[0]), 3, total[1]);
+        }
+        let header = PacketHeader {
+            flags,
+            segmentation: segmentation % 6,
+            segment_size: size,
+            checksum_start: start % 200,
+            checksum_offset: offset,
+            ..PacketHeader::default()
+        };
+        let mut sent = Sent::default();
+        let frame = frame(link(INNER), neighbour(INNER), &bytes);
+        // The gateway answers who it is before.
+        world.pass(INNER, &udp((HOST, 1001), (PEER, 53), 0));
+        world.router.take(INNER, header, &frame, &mut sent);
+        for (_, frame) in &sent.0 {
+            prop_assert!(Packet::read(&frame[ETHERNET_HEADER..]).is_ok() || flags & 1 != 0);
         }
     }
 }
