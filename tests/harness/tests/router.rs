@@ -10,7 +10,9 @@ use culm_tests_harness::debugger::{Debugger, code};
 use culm_tests_harness::{Boot, Machine, PATIENCE, free_port, on_wires, root};
 use culm_wire::{Namespace, ip};
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// The wires' ends on the host, with their addresses.
@@ -24,6 +26,15 @@ const INSIDE: &str = "10.0.3.2";
 const INSIDE_6: &str = "2001:db8:3::2";
 const ROUTER_OUTSIDE: &str = "10.0.2.15";
 const ROUTER_INSIDE: &str = "10.0.3.15";
+
+/// Addresses of a host behind the one outside.
+const FAR: &str = "10.0.9.2";
+const FAR_TOO: &str = "10.0.9.3";
+const FAR_6: &str = "2001:db8:9::2";
+
+/// Another address inside, and the flows that are begun from there: more than the router has.
+const FLOODER: &str = "10.0.3.3";
+const FLOOD: usize = 3 * 16_384;
 
 /// The router's domain is started again only after a while, in which its code can be put back.
 const RESTART: &str = "restart = { limit = 1000, window = \"1s\", backoff = \"3s\" }";
@@ -54,6 +65,22 @@ fn with_router_of(boot: Boot, test: impl FnOnce(&mut Machine, &Namespace) + Send
     });
 }
 
+/// Writes a description of the router's system with another name and one more line, behind `line`.
+/// Returns the folder that has it, for as long as it is kept, and the file.
+fn described(name: &str, line: &str, more: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().expect("there is a place for temporary files");
+    let file = folder.path().join(name).with_extension("toml");
+    let rules = root().join("systems/router/rules");
+    let text = std::fs::read_to_string(root().join("systems/router.toml")).expect("it is there");
+    assert!(text.contains(line), "{line}");
+    let text = text.replace("\"router/rules\"", &format!("{rules:?}"));
+    let text = text.replace(line, &format!("{line}{more}\n"));
+    let text = text.replace("name = \"router\"", &format!("name = \"{name}\""));
+    std::fs::write(&file, text).expect("it is writable");
+    let file = file.to_str().expect("temporary paths are text").to_string();
+    (folder, file)
+}
+
 /// Gives a device its addresses.
 fn add(device: &str, v4: &str, v6: &str) -> anyhow::Result<()> {
     ip(&format!("addr add {v4}/24 dev {device}"))?;
@@ -72,6 +99,13 @@ fn wait_for(address: &str) {
     while !try_run(5, "ping", &["-n", "-c", "1", "-W", "1", address]).status.success() {
         assert!(Instant::now() < until, "{address} does not answer");
     }
+}
+
+/// Asks for an echo, with these options; `expected` is what is said then.
+fn says(arguments: &[&str], expected: &str) {
+    let said = try_run(20, "ping", &[&["-n", "-c", "1", "-W", "10"], arguments].concat());
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.contains(expected), "not `{expected}`: {said}");
 }
 
 /// Sends to an iperf3 server and back; returns what it said of both ways.
@@ -112,7 +146,8 @@ fn streams_and_datagrams_pass_both_ways() {
             wait_for(OUTSIDE);
             for (address, options) in [(OUTSIDE, &[][..]), (OUTSIDE, &["-R"]), (OUTSIDE_6, &[]), (OUTSIDE_6, &["-R"])] {
                 let said = throughput(address, options);
-                let bits = said["end"]["sum_received"]["bits_per_second"].as_f64().expect("it says how many");
+                let bits = said["end"]["sum_received"]["bits_per_second"].as_f64();
+                let bits = bits.unwrap_or_else(|| panic!("it does not say how many: {said}"));
                 eprintln!("TCP {address} {options:?}: {:.0} Mbit/s", bits / 1e6);
                 assert!(bits > 1e6, "{said}");
             }
@@ -175,32 +210,165 @@ fn senders_are_told_why_packets_go_no_further() {
     with_router(|_, namespace| {
         inside(namespace, || {
             wait_for(OUTSIDE);
-            let says = |arguments: &[&str], expected: &str| {
-                let said = try_run(20, "ping", arguments);
-                let said = String::from_utf8_lossy(&said.stdout).into_owned();
-                assert!(said.contains(expected), "{said}");
-            };
-            says(&["-n", "-c", "1", "-t", "1", OUTSIDE], "From 10.0.3.15 icmp_seq=1 Time to live exceeded");
-            says(&["-n", "-c", "1", "-t", "1", OUTSIDE_6], "From 2001:db8:3::15 icmp_seq=1 Time exceeded: Hop limit");
-            says(&["-n", "-c", "1", "-W", "10", "10.0.2.77"], "From 10.0.3.15 icmp_seq=1 Destination Host Unreachable");
+            says(&["-t", "1", OUTSIDE], "From 10.0.3.15 icmp_seq=1 Time to live exceeded");
+            says(&["-t", "1", OUTSIDE_6], "From 2001:db8:3::15 icmp_seq=1 Time exceeded: Hop limit");
+            says(&["10.0.2.77"], "From 10.0.3.15 icmp_seq=1 Destination Host Unreachable");
         });
     });
+}
+
+/// Behind the host outside is another network, over a link that carries less than the router's own,
+/// which carries less than the one inside. Errors from out there are about packets that NAT has
+/// rewritten: who is inside understands them only if they are rewritten too.
+#[test]
+fn path_and_its_mtu_are_found() {
+    let (_folder, file) = described("router-small", "gateway = \"10.0.2.2\"\n", "outer_mtu = 1400");
+    with_router_of(Boot::system(file), |machine, namespace| {
+        let far = far_network();
+        let server = far.within(|| Ok(TcpListener::bind((FAR_TOO, 7777))?)).expect("it is free");
+        let reading = std::thread::spawn(move || {
+            let (mut stream, _) = server.accept().expect("a connection");
+            std::io::copy(&mut stream, &mut std::io::sink()).expect("it is read to its end")
+        });
+        inside(namespace, || {
+            wait_for(FAR);
+            // What traceroute does.
+            says(&["-t", "1", FAR], "From 10.0.3.15 icmp_seq=1 Time to live exceeded");
+            says(&["-t", "2", FAR], "From 10.0.2.2 icmp_seq=1 Time to live exceeded");
+            says(&["-t", "3", FAR], "1 received");
+            says(&["-t", "1", FAR_6], "From 2001:db8:3::15 icmp_seq=1 Time exceeded: Hop limit");
+            says(&["-t", "2", FAR_6], "From 2001:db8:2::2 icmp_seq=1 Time exceeded: Hop limit");
+            says(&["-t", "3", FAR_6], "1 received");
+            for (address, local) in [(FAR, INSIDE), (FAR_6, INSIDE_6)] {
+                let socket = UdpSocket::bind((local, 0)).expect("there are ports");
+                socket.set_read_timeout(Some(PATIENCE)).expect("it is not zero");
+                socket.connect((address, 33_434)).expect("there is a way");
+                socket.send(b"who is there").expect("it has room");
+                let error = socket.recv(&mut [0; 16]).expect_err("nobody is there");
+                assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused, "{address}: {error}");
+            }
+            // Each link in turn says what it carries; the largest packet that all carry passes.
+            for (size, expected) in [
+                ("1472", "From 10.0.3.15 icmp_seq=1 Frag needed and DF set (mtu = 1400)"),
+                ("1372", "From 10.0.2.2 icmp_seq=1 Frag needed and DF set (mtu = 1300)"),
+                ("1272", "1 received"),
+            ] {
+                says(&["-M", "do", "-s", size, FAR], expected);
+            }
+            for (size, expected) in [
+                ("1452", "From 2001:db8:3::15 icmp_seq=1 Packet too big: mtu=1400"),
+                ("1352", "From 2001:db8:2::2 icmp_seq=1 Packet too big: mtu=1300"),
+                ("1252", "1 received"),
+            ] {
+                says(&["-M", "do", "-s", size, FAR_6], expected);
+            }
+            // What may be divided is: by the router, then beyond it.
+            says(&["-M", "dont", "-s", "1472", FAR_TOO], "1 received");
+            // TCP to an address of which nothing is known so far.
+            let mut stream = TcpStream::connect((FAR_TOO, 7777)).expect("the rules let it go out");
+            stream.write_all(&vec![7; 1 << 20]).expect("it is open");
+            drop(stream);
+            let known = run(10, "ip", &["route", "get", FAR_TOO]);
+            assert!(known.contains("mtu 1300"), "{known}");
+        });
+        assert_eq!(reading.join().expect("it has read"), 1 << 20);
+        assert!(!machine.saw("faulted"), "{}", machine.tail());
+    });
+}
+
+/// Makes a network behind the host outside, with a link that carries packets of 1300 bytes, and
+/// returns what is at its end.
+fn far_network() -> Namespace {
+    for file in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+        std::fs::write(format!("/proc/sys/net/{file}"), "1").expect("this namespace is the test's");
+    }
+    let (far, ()) = Namespace::new(|| Ok(())).expect("there was one before");
+    ip(&format!("link add far0 mtu 1300 type veth peer name far1 mtu 1300 netns {}", far.path()))
+        .expect("there can be a link");
+    add("far0", "10.0.9.1", "2001:db8:9::1").expect("it can be set up");
+    let set_up = || {
+        add("far1", FAR, FAR_6)?;
+        ip(&format!("addr add {FAR_TOO}/24 dev far1"))?;
+        // It takes larger segments than its link carries, so that their sender must find out.
+        ip("route add default via 10.0.9.1 advmss 1460")?;
+        ip("-6 route add default via 2001:db8:9::1")
+    };
+    far.within(set_up).expect("it can be set up");
+    far
+}
+
+/// One host begins more flows than there are; another's go on, and it can begin new ones.
+#[test]
+fn a_host_that_fills_its_share_of_flows_takes_nothing_from_others() {
+    with_router(|_, namespace| {
+        let server = TcpListener::bind((OUTSIDE, 7777)).expect("it is free");
+        // Each connection has an echo of its own until its client leaves.
+        std::thread::spawn(move || {
+            for stream in server.incoming().map_while(Result::ok) {
+                std::thread::spawn(move || std::io::copy(&mut &stream, &mut &stream));
+            }
+        });
+        inside(namespace, || {
+            ip(&format!("addr add {FLOODER}/24 dev culm1")).expect("it can have another address");
+            wait_for(OUTSIDE);
+            let mut early = connect_from_inside();
+            let sent = AtomicUsize::new(0);
+            std::thread::scope(|scope| {
+                scope.spawn(|| flood(&sent));
+                let mut connections = 0;
+                while sent.load(Ordering::Relaxed) < FLOOD {
+                    echoes(&mut connect_from_inside());
+                    connections += 1;
+                }
+                eprintln!("{connections} connections during the flood");
+                // At least in the time in which its flows already fill the table.
+                assert!(connections > 3, "{connections} connections");
+            });
+            echoes(&mut connect_from_inside());
+            echoes(&mut early);
+        });
+    });
+}
+
+/// Opens a connection from the inner host's own address.
+fn connect_from_inside() -> TcpStream {
+    let to = SocketAddr::from(([10, 0, 2, 2], 7777));
+    let stream = TcpStream::connect_timeout(&to, Duration::from_secs(10)).expect("it comes about soon");
+    assert_eq!(stream.local_addr().expect("it has one").ip().to_string(), INSIDE);
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("it is not zero");
+    stream
+}
+
+/// Checks that what is sent comes back.
+fn echoes(stream: &mut TcpStream) {
+    let mut answer = [0; 4];
+    stream.write_all(b"ping").expect("it is open");
+    stream.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b"ping");
+}
+
+/// Sends datagrams, each of which begins a flow: [`FLOOD`] of them, at a pace at which the emulator
+/// need not drop what others send.
+fn flood(sent: &AtomicUsize) {
+    let bind = |_| UdpSocket::bind((FLOODER, 0)).expect("there are ports");
+    let sockets: Vec<UdpSocket> = (0..256).map(bind).collect();
+    for number in 0..FLOOD {
+        // Errors of earlier ones are told here: ports on which nobody listens.
+        _ = sockets[number % 256].send_to(b"", (OUTSIDE, 10_000 + (number / 256) as u16));
+        sent.fetch_add(1, Ordering::Relaxed);
+        if number % 64 == 0 {
+            sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 /// A connection that is under way when the router dies goes on with its next life.
 #[test]
 fn flows_outlive_the_router() {
-    let folder = tempfile::tempdir().expect("there is a place for temporary files");
-    let file = folder.path().join("router-restart.toml");
-    let rules = root().join("systems/router/rules");
-    let text = std::fs::read_to_string(root().join("systems/router.toml")).expect("it is there");
-    let text = text.replace("\"router/rules\"", &format!("{rules:?}"));
-    let text = text.replace("component = \"router\"\n", &format!("component = \"router\"\n{RESTART}\n"));
-    std::fs::write(&file, text.replace("name = \"router\"", "name = \"router-restart\"")).expect("it is writable");
+    let (_folder, file) = described("router-restart", "component = \"router\"\n", RESTART);
     let port = free_port();
     let listen = format!("tcp:127.0.0.1:{port}");
-    let boot = Boot::system(file.to_str().expect("temporary paths are text"));
-    with_router_of(boot.option(&["--qemu", "-gdb", "--qemu", &listen]), |machine, namespace| {
+    with_router_of(Boot::system(file).option(&["--qemu", "-gdb", "--qemu", &listen]), |machine, namespace| {
         inside(namespace, || wait_for(OUTSIDE));
         let server = TcpListener::bind((OUTSIDE, 7777)).expect("it is free");
         let mut client = inside(namespace, || TcpStream::connect((OUTSIDE, 7777)).expect("the rules let it go out"));
