@@ -4,8 +4,8 @@
 //! It stands apart from the switch, which copies frames to it as to any client and knows nothing of
 //! files or connections: whatever is wrong here, or slow, costs the switch nothing but frames that
 //! find no room. Frames are kept from the moment at which somebody asks, and only for that one: who
-//! else asks meanwhile is told to wait, as long as it takes them. The component's own frames are left out, since each would
-//! bring the next.
+//! else asks meanwhile is told to wait, as long as it takes them. The component's own frames are
+//! left out, since each would bring the next.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]

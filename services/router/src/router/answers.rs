@@ -101,7 +101,8 @@ impl Router {
             return;
         }
         let (quoted, source, destination) = flow.error_onward(direction, packet.source);
-        // Where its sender is told as it is, it is one whose packets come this way (RFC 1812 §5.3.8).
+        // Where its sender is told as it is, it is one whose packets come this way (RFC 1812
+        // §5.3.8).
         let is_somebody = !is_nobody(source) && !self.networks.is_for_all(source);
         if source == packet.source && !(is_somebody && self.comes_this_way(arrival.network, source)) {
             self.tally.spoofed += 1;
