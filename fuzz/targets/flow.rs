@@ -13,8 +13,9 @@ mod input;
 use culm_flow::rewrite::{clamp_mss, count_hop, translate, translate_error};
 use culm_flow::{
     Direction, Flow, Followed, Fragments, Inward, Key, LONGEST_ANSWER, Nat, Packet, Pool, Problem, Settings, Table,
-    Timeouts, Tracked, Transport, Tuple, answer, checksum, checksum_is_right, memory_words,
+    Timeouts, Tracked, Transport, Tuple, answer, checksum_is_right, memory_words,
 };
+use culm_packet::checksum;
 use input::Input;
 use libfuzzer_sys::fuzz_target;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
@@ -30,7 +31,7 @@ fn seal(bytes: &mut [u8], at: usize) {
     }
     bytes[at + 10..at + 12].fill(0);
     let mut sum = checksum::Sum::default();
-    sum.bytes(&bytes[at..end]);
+    sum.add_bytes(&bytes[at..end]);
     bytes[at + 10..at + 12].copy_from_slice(&sum.checksum().to_be_bytes());
 }
 
@@ -41,7 +42,7 @@ fn seal_error(bytes: &mut [u8]) {
         bytes[22..24].fill(0);
         let length = usize::from(u16::from_be_bytes([bytes[2], bytes[3]])).clamp(24, bytes.len());
         let mut sum = checksum::Sum::default();
-        sum.bytes(&bytes[20..length]);
+        sum.add_bytes(&bytes[20..length]);
         bytes[22..24].copy_from_slice(&sum.checksum().to_be_bytes());
     }
 }
