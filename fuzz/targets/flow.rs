@@ -15,7 +15,7 @@ use culm_flow::{
     Direction, Flow, Followed, Fragments, Inward, Key, LONGEST_ANSWER, Nat, Packet, Pool, Problem, Settings, Table,
     Timeouts, Tracked, Transport, Tuple, answer, checksum_is_right, memory_words,
 };
-use culm_packet::checksum;
+use culm_packet::checksum::Sum;
 use input::Input;
 use libfuzzer_sys::fuzz_target;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
@@ -30,8 +30,7 @@ fn seal(bytes: &mut [u8], at: usize) {
         return;
     }
     bytes[at + 10..at + 12].fill(0);
-    let mut sum = checksum::Sum::default();
-    sum.add_bytes(&bytes[at..end]);
+    let sum = Sum::ZERO.add_bytes(&bytes[at..end]);
     bytes[at + 10..at + 12].copy_from_slice(&sum.checksum().to_be_bytes());
 }
 
@@ -41,8 +40,7 @@ fn seal_error(bytes: &mut [u8]) {
     if bytes.len() > 28 && bytes[0] == 0x45 && bytes[9] == 1 {
         bytes[22..24].fill(0);
         let length = usize::from(u16::from_be_bytes([bytes[2], bytes[3]])).clamp(24, bytes.len());
-        let mut sum = checksum::Sum::default();
-        sum.add_bytes(&bytes[20..length]);
+        let sum = Sum::ZERO.add_bytes(&bytes[20..length]);
         bytes[22..24].copy_from_slice(&sum.checksum().to_be_bytes());
     }
 }

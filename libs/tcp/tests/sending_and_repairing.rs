@@ -99,6 +99,19 @@ fn a_lost_tail_is_probed_before_the_timeout() {
     script.expect(". 1+1000 ack 1");
 }
 
+/// A round trip of a millisecond: a pause of some more is no loss.
+#[test]
+fn a_probe_waits_out_a_short_pause() {
+    let mut script = Script::connect(settings());
+    script.expect("S 0+0 mss 1000 sack-ok");
+    script.pass(1);
+    script.inject("S. 0+0 ack 1 win 60000 mss 1000 sack-ok");
+    script.expect(". 1+0 ack 1");
+    write_and_expect(&mut script, 3000, 1, 3);
+    assert_eq!(script.wait(), 30);
+    script.expect("P. 2001+1000 ack 1");
+}
+
 #[test]
 fn a_probe_is_new_data_if_there_is_any() {
     let mut script = Script::open(settings(), true);

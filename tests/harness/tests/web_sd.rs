@@ -9,6 +9,7 @@ use culm_tests_harness::{Boot, Machine, PATIENCE, root};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -36,8 +37,11 @@ fn text(path: &Path) -> &str {
 
 /// The system in this folder, with more configuration of the server.
 fn boot(folder: &Path, config: &str) -> Machine {
+    // Tests run side by side, and what is built of a system has a folder of its name.
+    static SYSTEMS: AtomicU32 = AtomicU32::new(0);
+    let number = SYSTEMS.fetch_add(1, Ordering::Relaxed);
     let system = format!(
-        "name = \"cards\"\ndescription = \"A web server over a disk\"\nboard = \"virt\"\n\
+        "name = \"cards-{number}\"\ndescription = \"A web server over a disk\"\nboard = \"virt\"\n\
          [device.nic0]\npriority = 240\n[device.uart0]\npriority = 60\n[device.rtc0]\npriority = 50\n\
          [device.pci0]\npriority = 55\n[device.sd0]\npriority = 200\nbus = \"pci0\"\nimage = \"disk.img\"\n\
          [pd.files]\ncomponent = \"file\"\npriority = 150\ndisk = {{ device = \"sd0\", partition = \"site\" }}\nclock = \"rtc0\"\n\

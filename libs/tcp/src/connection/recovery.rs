@@ -19,6 +19,10 @@ const PERSISTENCE: u8 = 16;
 /// What a peer may add to the round trip by delaying an acknowledgement (RFC 8985, §7.2).
 const LONGEST_DELAY: Span = Span::from_milliseconds(200);
 
+/// How long an acknowledgement is waited for at least before a probe. Where a round trip is short, a
+/// driver in the path that begins anew takes many of them, and has lost nothing.
+const SHORTEST_PATIENCE: Span = Span::from_milliseconds(30);
+
 /// What an acknowledgement has told.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct News {
@@ -430,7 +434,7 @@ impl Connection<'_> {
         }
         let trip = self.round_trip.smoothed()?;
         let delay = if self.board.on_the_way() <= self.segment { LONGEST_DELAY } else { Span(0) };
-        let patience = trip.times(2) + delay;
+        let patience = trip.times(2).max(SHORTEST_PATIENCE) + delay;
         Some(((now + patience).min(self.timeout_at), Timer::Probe))
     }
 }
