@@ -87,7 +87,7 @@ pub struct Tally {
     pub failed: u64,
 }
 
-/// A forwarder. See the [module](self).
+/// A forwarder. Its module says how it works.
 #[derive(Debug)]
 pub struct Forwarder<'a> {
     servers: Servers,

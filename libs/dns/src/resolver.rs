@@ -116,7 +116,7 @@ struct Search {
     aliases: u8,
 }
 
-/// A stub resolver. See the [module](self).
+/// A stub resolver. Its module says how it works.
 #[derive(Debug)]
 pub struct Resolver {
     searches: [Option<Search>; LOOKUPS],
@@ -137,7 +137,7 @@ impl Resolver {
         self.servers = servers;
     }
 
-    /// Begins to look for the addresses of `name`; `None` while [`LOOKUPS`] others are looked for.
+    /// Begins to look for the addresses of `name`; `None` while `LOOKUPS` others are looked for.
     /// [`Self::poll`] has what is to be done.
     pub fn look_up(&mut self, name: Name, family: Family) -> Option<Lookup> {
         let place = self.searches.iter_mut().find(|search| search.is_none())?;

@@ -34,7 +34,8 @@ esac
 "#;
 
 /// Waits until the router answers outside: a wire that was moved away before the machine has begun
-/// would not be found. The server, which starts beside it, may be a moment later: clients ask again.
+/// would not be found. The server, which starts beside it, may be a moment later: clients ask
+/// again.
 fn until_up(machine: &mut Machine) {
     let until = Instant::now() + PATIENCE;
     while !try_run(5, "ping", &["-n", "-c", "1", "-W", "1", ROUTER]).status.success() {

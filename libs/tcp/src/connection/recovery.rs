@@ -19,8 +19,8 @@ const PERSISTENCE: u8 = 16;
 /// What a peer may add to the round trip by delaying an acknowledgement (RFC 8985, §7.2).
 const LONGEST_DELAY: Span = Span::from_milliseconds(200);
 
-/// How long an acknowledgement is waited for at least before a probe. Where a round trip is short, a
-/// driver in the path that begins anew takes many of them, and has lost nothing.
+/// How long an acknowledgement is waited for at least before a probe. Where a round trip is short,
+/// a driver in the path that begins anew takes many of them, and has lost nothing.
 const SHORTEST_PATIENCE: Span = Span::from_milliseconds(30);
 
 /// What an acknowledgement has told.
