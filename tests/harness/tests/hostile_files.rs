@@ -21,11 +21,14 @@ const ROUND: &str = "was read as it was written";
 /// Bytes of the file in each folder.
 const SIZE: usize = 40_000;
 
-/// The hostile clients run above the honest one, on a budget. Its memory is behind theirs.
+/// The hostile clients run above the honest one, on a budget, and so does the volume's server. That
+/// one works for them in its own time: without a budget of its own it can leave the honest client
+/// none for as long as they ask, which a slow or busy machine shows. The honest client's memory is
+/// behind theirs.
 fn description() -> String {
     let mut text = "name = \"hostile-files\"\ndescription = \"Hostile clients of a volume\"\nboard = \"virt\"\n\
                     [device.uart0]\npriority = 220\n[device.disk0]\npriority = 200\nimage = \"disk.img\"\n\
-                    [pd.files]\ncomponent = \"file\"\npriority = 180\n\
+                    [pd.files]\ncomponent = \"file\"\npriority = 180\nbudget = \"5ms\"\nperiod = \"10ms\"\n\
                     disk = { device = \"disk0\", memory = \"256KiB\", queue = 128 }\n"
         .to_string();
     for rule in RULES {
