@@ -201,6 +201,12 @@ impl<E: BufferEntry> Transmitter<E> {
         self.is_linked
     }
 
+    /// Returns whether there are buffers for packets of many segments.
+    #[inline]
+    pub fn has_large_buffers(&self) -> bool {
+        self.slots.large() > 0
+    }
+
     /// Returns whether the device divides packets of TCP over IPv4, and there are buffers for them.
     #[inline(always)]
     pub fn offloads_segmentation(&self) -> bool {

@@ -154,6 +154,12 @@ impl Net {
         Self::with(mac, FEATURES | feature::TCP_6)
     }
 
+    /// Creates a card with this address whose packets go to somebody who takes them as they are, of
+    /// one segment each.
+    pub fn linked_small(mac: [u8; 6]) -> Self {
+        Self::with(mac, FEATURES & !feature::TCP_4)
+    }
+
     fn with(mac: [u8; 6], features: u64) -> Self {
         let mut transport = Transport::new(DEVICE, features, 2);
         transport.configure(0, &mac);

@@ -11,7 +11,7 @@
 //! Over a link the other end is another guest's monitor, which writes its guest's memory from the
 //! buffers that this one has written. So a frame from guest to guest is copied twice, out of the
 //! one and into the other, since no monitor sees another's guest. It goes as it is: many segments
-//! in one packet, and its checksum left out.
+//! in one packet, if this end has large buffers, and its checksum left out.
 
 use super::rounds;
 use crate::counters;
@@ -101,7 +101,12 @@ impl Card {
     /// Returns the card that the guest sees.
     pub fn device(&self) -> Net {
         let mac = self.client.mac().bytes();
-        if self.client.transmitter.is_linked() { Net::linked(mac) } else { Net::new(mac) }
+        let transmitter = &self.client.transmitter;
+        match (transmitter.is_linked(), transmitter.has_large_buffers()) {
+            (false, _) => Net::new(mac),
+            (true, true) => Net::linked(mac),
+            (true, false) => Net::linked_small(mac),
+        }
     }
 
     /// Returns whether the connection has notified, if these channels have.

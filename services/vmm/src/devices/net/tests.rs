@@ -28,47 +28,56 @@ struct World {
     port: Port,
 }
 
+/// Returns a card over a connection of this many large buffers each way, of a link or not, and the
+/// other end of that.
+fn connected(linked: u32, large: u32) -> (Card, Port) {
+    const SMALL: usize = 8;
+    const LARGE: usize = 1 << 16;
+    let provider = NetProviderClient {
+        rx_filled: ring::<Descriptor>(16),
+        rx_free: ring::<Descriptor>(16),
+        tx_filled: ring::<Descriptor>(16),
+        tx_free: ring::<Descriptor>(16),
+        rx_data: memory(SMALL * 2048 + large as usize * LARGE, 0),
+        tx_data: memory(SMALL * 2048 + large as usize * LARGE, 0),
+        rx_large: large,
+        tx_large: large,
+        rx_channel: 0,
+        tx_channel: 1,
+        buffer_size: 2048,
+        anti_spoof: 1,
+        mac: MAC,
+        name: Default::default(),
+    };
+    let card = Card::new(NetClient {
+        promiscuous: 0,
+        mac: MAC,
+        owns_rx: 1,
+        linked,
+        rx_large: large,
+        tx_large: large,
+        buffer_size: 2048,
+        rx_buffer_size: 2048,
+        rx_filled: provider.rx_filled,
+        rx_free: provider.rx_free,
+        tx_filled: provider.tx_filled,
+        tx_free: provider.tx_free,
+        rx_data: provider.rx_data,
+        tx_data: provider.tx_data,
+        rx_channel: 2,
+        tx_channel: 3,
+    });
+    (card, Port::new(&provider))
+}
+
 impl World {
     fn new() -> Self {
-        let provider = NetProviderClient {
-            rx_filled: ring::<Descriptor>(16),
-            rx_free: ring::<Descriptor>(16),
-            tx_filled: ring::<Descriptor>(16),
-            tx_free: ring::<Descriptor>(16),
-            rx_data: memory(8 * 2048, 0),
-            tx_data: memory(8 * 2048, 0),
-            rx_large: 0,
-            tx_large: 0,
-            rx_channel: 0,
-            tx_channel: 1,
-            buffer_size: 2048,
-            anti_spoof: 1,
-            mac: MAC,
-            name: Default::default(),
-        };
-        let card = Card::new(NetClient {
-            promiscuous: 0,
-            mac: MAC,
-            owns_rx: 1,
-            linked: 0,
-            rx_large: 0,
-            tx_large: 0,
-            buffer_size: 2048,
-            rx_buffer_size: 2048,
-            rx_filled: provider.rx_filled,
-            rx_free: provider.rx_free,
-            tx_filled: provider.tx_filled,
-            tx_free: provider.tx_free,
-            rx_data: provider.rx_data,
-            tx_data: provider.tx_data,
-            rx_channel: 2,
-            tx_channel: 3,
-        });
+        let (card, port) = connected(0, 0);
         let mut world = Self {
             memory: GuestMemory::new(Region::new(culm::testing::memory(SIZE as usize, 0))),
             device: card.device(),
             card,
-            port: Port::new(&provider),
+            port,
         };
         set_up(&mut world.device.transport, feature::CHECKSUM | feature::TCP_4, &PLACES, 16);
         for _ in 0..4 {
@@ -138,6 +147,20 @@ fn a_packet_of_many_segments_of_which_a_part_lies_elsewhere_is_refused() {
         assert_eq!(frames, [0; 0], "{last:#x}");
         assert!(world.device.transport.is_live());
     }
+}
+
+/// Over a link a packet of many segments goes as it is, in a large buffer. What the guest takes is
+/// another matter: the other end may have some.
+#[test]
+fn packets_of_many_segments_are_offered_where_they_can_be_sent() {
+    let offered = |linked, large| {
+        let mut device = connected(linked, large).0.device();
+        set_up(&mut device.transport, u64::MAX, &PLACES, 16);
+        [feature::TCP_4, feature::TCP_6, feature::GUEST_TCP_4].map(|feature| device.transport.has(feature))
+    };
+    assert_eq!(offered(0, 0), [true, false, true], "they are divided here");
+    assert_eq!(offered(1, 0), [false, false, true]);
+    assert_eq!(offered(1, 2), [true, true, true]);
 }
 
 #[test]
