@@ -6,6 +6,7 @@ mod ecn;
 mod path;
 mod receive;
 mod recovery;
+mod reordering;
 mod resume;
 mod succession;
 mod timers;

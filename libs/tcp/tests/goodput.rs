@@ -29,6 +29,7 @@ const WIRE: Wire = Wire {
     duplicates: 0,
     corrupts: 0,
     reorders: 0,
+    overtakes: 0,
     marks: 0,
     lateness: 0,
     rate: 125_000_000,
@@ -66,6 +67,17 @@ fn reordering_and_duplicates_are_not_taken_for_losses() {
     assert!(reordered > 5e6, "{reordered}");
     let duplicated = goodput(Algorithm::Reno, 6, Wire { duplicates: 100, ..WIRE });
     assert!(duplicated > 15e6, "{duplicated}");
+}
+
+/// Where a segment overtakes all that is on the way, the others are late by half a round trip, and
+/// the least round trip, of which the reordering window is made (RFC 8985, §6.2), is half of one.
+#[test]
+fn segments_that_overtake_a_whole_window_are_not_taken_for_losses() {
+    for algorithm in [Algorithm::Cubic, Algorithm::Reno] {
+        let smooth = goodput(algorithm, 6, WIRE);
+        let overtaken = goodput(algorithm, 6, Wire { overtakes: 50, ..WIRE });
+        assert!(overtaken > 0.8 * smooth, "{overtaken} of {smooth}");
+    }
 }
 
 #[test]

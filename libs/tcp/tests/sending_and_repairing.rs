@@ -71,6 +71,33 @@ fn a_hole_waits_a_quarter_of_a_round_trip_for_what_comes_late() {
     script.nothing();
 }
 
+/// RFC 8985, §6.2, and RFC 3522: what was sent again for nothing tells how late it came. Its
+/// reordering window is no quarter of the least round trip any more.
+#[test]
+fn what_was_sent_again_for_nothing_tells_how_late_it_came() {
+    let mut script = Script::open_with_stamps(settings());
+    script.write(20_000);
+    for start in (1..9881).step_by(988) {
+        script.expect(&format!(". {start}+988 ack 1 stamps 1100:5000"));
+    }
+    // The last one overtakes all, and takes half of the time.
+    script.pass(50);
+    script.inject(". 1+0 ack 1 stamps 5000:1000 blocks 8893-9881");
+    script.expect(". 9881+988 ack 1");
+    assert_eq!(script.wait(), 12);
+    script.expect(". 1+988 ack 1 stamps 1162:5000");
+    script.nothing();
+    script.pass(38);
+    script.inject(". 1+0 ack 989 stamps 5000:1100 blocks 8893-9881");
+    script.expect(". 10869+988 ack 1");
+    script.expect(". 11857+988 ack 1");
+    script.nothing();
+    // The others may be as late: they were sent 100.5 ms ago, and timestamps are whole milliseconds.
+    script.wait();
+    assert_eq!(script.now, 1_201_000);
+    script.expect(". 989+988 ack 1");
+}
+
 /// RFC 3042.
 #[test]
 fn what_arrives_behind_a_hole_lets_new_data_go() {

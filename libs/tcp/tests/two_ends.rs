@@ -28,10 +28,11 @@ struct Case {
 fn any_wire() -> impl Strategy<Value = Wire> {
     (
         (0_u32..100_000, 0_u32..150, 0_u32..100, 0_u32..50, 0_u32..200, 0_u32..60_000, 0_u64..4),
-        (prop_oneof![Just(0), 536_u16..1460], any::<bool>(), 0_u64..2_000_000, 0_u32..100),
+        (prop_oneof![Just(0), 536_u16..1460], any::<bool>(), 0_u64..2_000_000, 0_u32..100, 0_u32..100),
     )
         .prop_map(|((delay, loses, duplicates, corrupts, reorders, lateness, rate), path)| Wire {
             marks: path.3,
+            overtakes: path.4,
             shrinks_at: path.2,
             delay,
             loses,
@@ -138,6 +139,7 @@ fn segments_get_shorter_where_only_their_options_are_too_much() {
         duplicates: 0,
         corrupts: 0,
         reorders: 0,
+        overtakes: 0,
         marks: 0,
         lateness: 0,
         rate: 0,

@@ -3,6 +3,7 @@
 //! taking back what was done for a loss that was none, by timestamps (Eifel, RFC 3522 and 4015).
 
 use super::Connection;
+use super::reordering::Reordering;
 use super::timers::Timer;
 use crate::congestion::{Congestion, ReductionRate};
 use crate::header::Header;
@@ -12,9 +13,6 @@ use crate::time::{Instant, Span};
 
 /// Duplicates that tell of a loss (RFC 5681, §3.2).
 const DUPLICATES: u32 = 3;
-
-/// Recoveries for which a widened reordering window stays so (RFC 8985, §6.2, step 4).
-const PERSISTENCE: u8 = 16;
 
 /// What a peer may add to the round trip by delaying an acknowledgement (RFC 8985, §7.2).
 const LONGEST_DELAY: Span = Span::from_milliseconds(200);
@@ -41,6 +39,8 @@ pub(super) struct News {
     /// has that was sent again.
     pub first_sent_at: Option<Instant>,
     pub has_repeated: bool,
+    /// When the earliest was sent of what has arrived after something behind it, of that sent once.
+    pub late_sent_at: Option<Instant>,
     /// The latest sent of what has arrived.
     pub latest: Option<Sent>,
 }
@@ -73,12 +73,7 @@ pub(super) struct Recovery {
     latest: Option<(Instant, Sequence, Span)>,
     /// The end of the furthest that has arrived.
     furthest: Sequence,
-    is_reordering_seen: bool,
-    /// By how many quarters of the least round trip something may come late; for how many
-    /// recoveries more; and what was the next to be sent when it was widened.
-    lateness: u8,
-    persistence: u8,
-    widened_at: Option<Sequence>,
+    reordering: Reordering,
     probe: Option<Probe>,
     /// Duplicates of a peer without SACK.
     duplicates: u32,
@@ -89,7 +84,7 @@ pub(super) struct Recovery {
 impl Recovery {
     /// Notes the first number of data.
     pub fn begin(&mut self, first: Sequence) {
-        (self.furthest, self.lateness) = (first, 1);
+        self.furthest = first;
     }
 
     /// Notes a part that has arrived (RFC 8985, §6.2, steps 2 and 3).
@@ -100,7 +95,7 @@ impl Recovery {
         if !sent.is_repeated {
             news.first_sent_at = Some(news.first_sent_at.map_or(sent.at, |at| at.min(sent.at)));
             if sent.range.end.is_before(self.furthest) {
-                self.is_reordering_seen = true;
+                news.late_sent_at = Some(news.late_sent_at.map_or(sent.at, |at| at.min(sent.at)));
             }
         }
         self.furthest = self.furthest.max(sent.range.end);
@@ -167,9 +162,12 @@ impl Connection<'_> {
 
     #[cold]
     fn recover_from_loss(&mut self, header: &Header, news: &News, now: Instant) {
-        self.note_duplicate(news);
+        self.recovery.reordering.note_acknowledged(self.una);
+        if news.is_duplicate {
+            self.recovery.reordering.note_duplicate(self.nxt);
+        }
         self.end_probe(header, news);
-        self.undo_if_spurious(header, news);
+        self.undo_if_spurious(header, news, now);
         let mut delivered = news.delivered;
         if self.has_sack {
             self.detect(now);
@@ -238,19 +236,16 @@ impl Connection<'_> {
         if self.recovery.latest.is_none_or(|(at, end, _)| sent.is_after(at, end)) {
             self.recovery.latest = Some((sent.at, sent.range.end, time));
         }
+        if let Some(sent_at) = news.late_sent_at {
+            self.note_late(sent_at, now);
+        }
     }
 
-    /// Widens the reordering window after a report that something arrived twice, once each round
-    /// trip (RFC 8985, §6.2, step 4).
-    fn note_duplicate(&mut self, news: &News) {
-        let recovery = &mut self.recovery;
-        if recovery.widened_at.is_some_and(|at| !self.una.is_before(at)) {
-            recovery.widened_at = None;
-        }
-        if news.is_duplicate && recovery.widened_at.is_none() {
-            recovery.lateness = recovery.lateness.saturating_add(1);
-            (recovery.persistence, recovery.widened_at) = (PERSISTENCE, Some(self.nxt));
-        }
+    /// Notes that what was sent at `sent_at` has arrived `now`, after something sent later.
+    #[cold]
+    fn note_late(&mut self, sent_at: Instant, now: Instant) {
+        let Some((at, _, time)) = self.recovery.latest else { return };
+        self.recovery.reordering.note_late(sent_at, (at, time), now);
     }
 
     /// Ends a probe of the tail, and reduces the window if it has repaired a loss (RFC 8985, §7.4).
@@ -273,19 +268,21 @@ impl Connection<'_> {
 
     /// Takes back what a loss has done to the window, if the first acknowledgement of more echoes
     /// the time of what was sent first (RFC 3522, §3.2; RFC 4015, §3).
-    fn undo_if_spurious(&mut self, header: &Header, news: &News) {
+    fn undo_if_spurious(&mut self, header: &Header, news: &News, now: Instant) {
         if news.bytes == 0 {
             return;
         }
         let Some((before, Some(stamp))) = self.recovery.undo else { return };
         self.recovery.undo = None;
         let echo = header.options.timestamps.map(|stamps| stamps.echo);
-        let is_spurious = self.has_stamps && echo.is_some_and(|echo| (echo.wrapping_sub(stamp) as i32) < 0);
-        if is_spurious && !self.recovery.is_open() {
+        let Some(echo) = echo.filter(|echo| self.has_stamps && (echo.wrapping_sub(stamp) as i32) < 0) else { return };
+        if !self.recovery.is_open() {
             self.congestion = before;
             self.board.set_all(Fate::Lost, Fate::OnTheWay);
-            self.recovery.is_reordering_seen = true;
             self.end_recovery();
+            // A millisecond more, since the peer echoes whole ones.
+            let passed = Span::from_milliseconds(self.stamp(now).wrapping_sub(echo).saturating_add(1));
+            self.note_late(Instant(now.0.saturating_sub(passed.0.into())), now);
         }
     }
 
@@ -336,21 +333,18 @@ impl Connection<'_> {
         let recovery = &mut self.recovery;
         recovery.phase = Phase::Open;
         (recovery.duplicates, recovery.undo) = (0, None);
-        recovery.persistence = recovery.persistence.saturating_sub(1);
-        if recovery.persistence == 0 {
-            recovery.lateness = 1;
-        }
+        recovery.reordering.end_recovery();
     }
 
     /// Returns by how much something may come late without being lost (RFC 8985, §6.2, step 4).
     fn reordering_window(&self) -> Span {
         let is_told = self.board.arrived() >= DUPLICATES * self.payload();
-        if !self.recovery.is_reordering_seen && (!self.recovery.is_open() || is_told) {
+        let reordering = &self.recovery.reordering;
+        if !reordering.is_seen() && (!self.recovery.is_open() || is_told) {
             return Span(0);
         }
-        let least = self.round_trip.least().unwrap_or_default();
-        let window = Span(least.0 / 4).times(self.recovery.lateness.into());
-        window.min(self.round_trip.smoothed().unwrap_or_default())
+        let trip = &self.round_trip;
+        reordering.window(trip.least().unwrap_or_default(), trip.smoothed().unwrap_or_default())
     }
 
     /// Takes what was sent long enough before the latest that has arrived for lost (RFC 8985, §6.2,

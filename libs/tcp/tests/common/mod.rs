@@ -45,6 +45,8 @@ pub struct Wire {
     pub duplicates: u32,
     pub corrupts: u32,
     pub reorders: u32,
+    /// Of what takes no time, and so overtakes all that is under way: of the first side's alone.
+    pub overtakes: u32,
     /// Of what may be marked (ECN).
     pub marks: u32,
     /// Microseconds by which what is reordered comes late, at most.
@@ -378,6 +380,9 @@ impl World {
         }
         if self.dice.has(wire.reorders) {
             at += self.dice.below(u64::from(wire.lateness) + 1);
+        }
+        if from == 0 && self.dice.has(wire.overtakes) {
+            at = self.now;
         }
         let is_marked = is_ect && self.dice.has(wire.marks);
         if self.dice.has(wire.duplicates) {
