@@ -95,7 +95,11 @@ fn forward(input: &mut Input<'_>, servers: Servers) {
             2 if !under_way.is_empty() => {
                 let sent = under_way.swap_remove(usize::from(what >> 4) % under_way.len());
                 let bytes = answer(&sent, input);
-                forwarder.answer(sent.to, sent.port, &bytes, now);
+                let asked = *Message::parse(&sent.question).expect("it was made so").question();
+                forwarder.answer(sent.to, sent.port, &bytes, now, |datagram| {
+                    let parsed = Message::parse(datagram.payload).expect("an answer can be read");
+                    assert_eq!(parsed.question(), &asked);
+                });
             }
             _ => now = now + Duration::from_millis(u64::from(what) * 20),
         }

@@ -33,8 +33,8 @@ enum State {
     Asked(Attempt),
     /// The same was asked for somebody else.
     Follows,
-    /// The answer is there.
-    Ready,
+    /// No server has answered, which the client is to be told.
+    Failed,
 }
 
 /// A place for a question under way.
@@ -95,8 +95,6 @@ pub struct Forwarder<'a> {
     cache: Cache<'a>,
     per_client: usize,
     random: Generator,
-    /// The answer for all that are ready.
-    latest: Draft,
     /// What is sent.
     out: Draft,
     tally: Tally,
@@ -112,7 +110,6 @@ impl<'a> Forwarder<'a> {
             cache: Cache::new(memory.entries),
             per_client,
             random: Generator::new(seed),
-            latest: Draft::default(),
             out: Draft::default(),
             tally: Tally::default(),
         }
@@ -161,7 +158,7 @@ impl<'a> Forwarder<'a> {
             extension: extension.map(|extension| extension.wants_signatures),
         };
         let limit = extension.map_or(SHORTEST_LIMIT, |extension| usize::from(extension.longest).min(LONGEST));
-        let pending = Pending { state: State::Ready, client, id: message.id(), limit, ask, since: now };
+        let pending = Pending { state: State::Follows, client, id: message.id(), limit, ask, since: now };
         if self.cache.look_up(&ask, now, &mut self.out) {
             self.tally.hits += 1;
             finish(&mut self.out, &pending);
@@ -245,9 +242,16 @@ impl<'a> Forwarder<'a> {
         self.pending.get_mut(index)
     }
 
-    /// Takes a datagram from a server to the port `port`. What it answers is sent by
-    /// [`Self::poll`], which is to be called until there is no more.
-    pub fn answer(&mut self, from: SocketAddr, port: u16, payload: &[u8], now: Instant) {
+    /// Takes a datagram from a server to the port `port`. `send` is given what it answers, for
+    /// each client that waits for it. It is sent from [`PORT`].
+    pub fn answer(
+        &mut self,
+        from: SocketAddr,
+        port: u16,
+        payload: &[u8],
+        now: Instant,
+        mut send: impl FnMut(&Datagram<'_>),
+    ) {
         let asked = self.pending.iter_mut().find_map(|pending| match &mut pending.state {
             State::Asked(attempt) if attempt.may_answer(from, port) => Some((attempt, pending.ask)),
             _ => None,
@@ -266,28 +270,25 @@ impl<'a> Forwarder<'a> {
             }
         };
         self.servers.prefer(attempt.index);
-        if self.latest.copy(payload) {
-            self.cache.insert(&ask, &message, payload, now);
-        } else {
-            self.latest.begin(0, message.flags() | flags::TRUNCATED, &ask.question);
-        }
-        self.ready(&ask);
-    }
-
-    /// Has everybody who waits for the answer to `ask` get the latest one.
-    fn ready(&mut self, ask: &Ask) {
-        for pending in self.pending.iter_mut().filter(|pending| pending.state != State::Free && pending.ask == *ask) {
-            pending.state = State::Ready;
+        self.cache.insert(&ask, &message, payload, now);
+        let waits = |pending: &&mut Pending| is_under_way(pending) && pending.ask == ask;
+        for pending in self.pending.iter_mut().filter(waits) {
+            pending.state = State::Free;
+            if !self.out.copy(payload) {
+                self.out.begin(0, message.flags() | flags::TRUNCATED, &ask.question);
+            }
+            finish(&mut self.out, pending);
+            send(&to_client(pending.client, &self.out));
         }
     }
 
-    /// Returns a datagram that is due: an answer to a client, sent from [`PORT`], or a question to
-    /// a server that is repeated.
+    /// Returns a datagram that is due: to a client that nobody has answered, sent from [`PORT`], or
+    /// a question to a server that is repeated.
     pub fn poll(&mut self, now: Instant) -> Option<Datagram<'_>> {
         loop {
-            if let Some(pending) = self.pending.iter_mut().find(|pending| pending.state == State::Ready) {
+            if let Some(pending) = self.pending.iter_mut().find(|pending| pending.state == State::Failed) {
                 pending.state = State::Free;
-                self.out.clone_from(&self.latest);
+                fail(&mut self.out, &pending.ask);
                 finish(&mut self.out, pending);
                 return Some(to_client(pending.client, &self.out));
             }
@@ -303,8 +304,9 @@ impl<'a> Forwarder<'a> {
                 return Some(next.datagram(self.out.as_bytes()));
             }
             self.tally.failed += 1;
-            fail(&mut self.latest, &ask);
-            self.ready(&ask);
+            for pending in self.pending.iter_mut().filter(|other| is_under_way(other) && other.ask == ask) {
+                pending.state = State::Failed;
+            }
         }
     }
 
@@ -312,11 +314,16 @@ impl<'a> Forwarder<'a> {
     pub fn deadline(&self) -> Instant {
         let due = |pending: &Pending| match pending.state {
             State::Asked(attempt) => attempt.deadline,
-            State::Ready => Instant(0),
+            State::Failed => Instant(0),
             State::Free | State::Follows => Instant::NEVER,
         };
         self.pending.iter().map(due).min().unwrap_or(Instant::NEVER)
     }
+}
+
+/// Returns whether an answer is waited for.
+fn is_under_way(pending: &Pending) -> bool {
+    matches!(pending.state, State::Asked(_) | State::Follows)
 }
 
 /// Returns the result of a question that a forwarder does not answer.

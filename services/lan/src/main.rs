@@ -146,7 +146,10 @@ impl Lan {
                 }
             }
             PORT => counters::QUESTIONS_REFUSED.add(1),
-            port => self.names.answer(from, port, payload, now),
+            port => {
+                let network = &mut self.network;
+                self.names.answer(from, port, payload, now, |datagram| network.send(datagram, now));
+            }
         }
         true
     }

@@ -57,7 +57,6 @@ fn look_up(name: &str) -> String {
 }
 
 #[test]
-#[ignore = "an alias comes without the address of what it stands for, for a reason not found yet"]
 fn a_client_inside_gets_an_address_and_finds_names() {
     on_wires(Boot::system("tests/systems/lan.toml"), &[OUTER, INNER], |machine| {
         until_up(machine);

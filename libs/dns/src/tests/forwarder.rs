@@ -47,8 +47,16 @@ fn asked(datagram: Option<Datagram<'_>>) -> Sent {
 /// Answers, and returns what clients get.
 fn answer(forwarder: &mut Forwarder<'_>, (to, port, _): &Sent, reply: &[u8], now: Instant) -> Vec<Sent> {
     assert!(forwarder.awaits(*port));
-    forwarder.answer(*to, *port, reply, now);
-    core::iter::from_fn(|| owned(forwarder.poll(now))).collect()
+    let mut sent = take_answer(forwarder, (*to, *port), reply, now);
+    sent.extend(core::iter::from_fn(|| owned(forwarder.poll(now))));
+    sent
+}
+
+/// Has the forwarder take a datagram from a server; returns what it sends at once.
+fn take_answer(forwarder: &mut Forwarder<'_>, ends: (SocketAddr, u16), reply: &[u8], now: Instant) -> Vec<Sent> {
+    let mut sent = Vec::new();
+    forwarder.answer(ends.0, ends.1, reply, now, |datagram| sent.extend(owned(Some(*datagram))));
+    sent
 }
 
 #[test]
@@ -206,17 +214,36 @@ fn what_is_not_for_a_forwarder_is_refused() {
 }
 
 #[test]
+fn answers_that_come_together_go_to_who_has_asked_for_each() {
+    let mut forwarder = forwarder(4, 4, 4);
+    let asked: Vec<Sent> = ["a.example", "b.example"]
+        .into_iter()
+        .zip(1..)
+        .map(|(text, who)| asked(forwarder.question(client(who), &question(who.into(), text, None), NOW)))
+        .collect();
+    let mut got = Vec::new();
+    for (sent, (text, last)) in asked.iter().zip([("a.example", 8), ("b.example", 9)]) {
+        let bytes = reply(&sent.2, 0, &[address(text, last, 60)], &[]);
+        got.extend(take_answer(&mut forwarder, (sent.0, sent.1), &bytes, NOW));
+    }
+    got.extend(core::iter::from_fn(|| owned(forwarder.poll(NOW))));
+    let ends: Vec<(SocketAddr, &u8)> = got.iter().map(|sent| (sent.0, sent.2.last().expect("a byte"))).collect();
+    assert_eq!(ends, [(client(1), &8), (client(2), &9)]);
+}
+
+#[test]
 fn nothing_forged_gets_in() {
     let mut forwarder = forwarder(4, 4, 4);
     let sent = asked(forwarder.question(client(1), &question(7, "a.example", None), NOW));
     let mut forged = reply(&sent.2, 0, &[address("a.example", 66, 60)], &[]);
-    forwarder.answer(at_port_53(SECOND), sent.1, &forged, NOW);
-    forwarder.answer(sent.0, sent.1 ^ 1, &forged, NOW);
+    let mut get = |ends, forged: &[u8]| assert_eq!(take_answer(&mut forwarder, ends, forged, NOW), []);
+    get((at_port_53(SECOND), sent.1), &forged);
+    get((sent.0, sent.1 ^ 1), &forged);
     forged[0] ^= 1;
-    forwarder.answer(sent.0, sent.1, &forged, NOW);
+    get((sent.0, sent.1), &forged);
     forged[0] ^= 1;
     forged[13] = b'b';
-    forwarder.answer(sent.0, sent.1, &forged, NOW);
+    get((sent.0, sent.1), &forged);
     assert_eq!((owned(forwarder.poll(NOW)), forwarder.take_tally().strays), (None, 4));
 }
 
@@ -273,7 +300,11 @@ proptest! {
                 3 => if !under_way.is_empty() {
                     let sent = under_way.remove(usize::from(who) % under_way.len());
                     let bytes = reply(&sent.2, which % 4, &[address("n1.example", 1, which.into())], &[]);
-                    forwarder.answer(sent.0, sent.1, &bytes, now);
+                    for answer in take_answer(&mut forwarder, (sent.0, sent.1), &bytes, now) {
+                        let (asked, answer) = (Message::parse(&sent.2), Message::parse(&answer.2));
+                        let [asked, answer] = [asked, answer].map(|message| message.expect("it was read"));
+                        assert_eq!(answer.question(), asked.question());
+                    }
                 },
                 _ => now = now + Duration::from_millis(u64::from(which) * 500),
             }
