@@ -28,6 +28,7 @@
 //! TCP servers, UDP both ways. Fragments are put together as far as there is memory; nothing is
 //! sent in fragments.
 
+mod begun;
 mod classify;
 mod connections;
 mod cookie;

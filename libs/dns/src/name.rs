@@ -14,6 +14,11 @@ const LONGEST_LABEL: usize = 63;
 /// §4.1.4).
 const POINTER: u8 = 0xc0;
 
+/// Pointers that a name may lead over: one before each label, of which a name of [`LONGEST`] bytes
+/// has this many (RFC 1035 §2.3.4). One that leads to the next says nothing, and thousands would
+/// have the reader work for each name of an answer anew.
+const MOST_POINTERS: usize = 127;
+
 /// A name, in the form that it has in a message without pointers.
 #[derive(Clone, Copy)]
 pub struct Name {
@@ -41,10 +46,12 @@ impl Name {
     ///
     /// # Errors
     ///
-    /// It is cut off, longer than [`LONGEST`], has a label of a kind that is none, or a pointer
-    /// that does not lead further to the front than all before it.
+    /// It is cut off, longer than [`LONGEST`], has a label of a kind that is none, a pointer
+    /// that does not lead further to the front than all before it, or more pointers than a name
+    /// has labels.
     pub fn read(message: &[u8], at: usize) -> Result<(Self, usize), Malformed> {
         let (mut name, mut place, mut first, mut end) = (Self { bytes: [0; LONGEST], length: 0 }, at, at, None);
+        let mut pointers = 0;
         loop {
             let length = *message.get(place).ok_or(Malformed::Short)?;
             if length & POINTER == POINTER {
@@ -52,10 +59,10 @@ impl Name {
                 end = end.or(Some(place + 2));
                 let target = usize::from(u16::from_be_bytes([length & !POINTER, low]));
                 // A name within the header would be none.
-                if target >= first || target < HEADER {
+                if target >= first || target < HEADER || pointers == MOST_POINTERS {
                     return Err(Malformed::Pointer);
                 }
-                (place, first) = (target, target);
+                (place, first, pointers) = (target, target, pointers + 1);
                 continue;
             }
             if length & POINTER != 0 {

@@ -160,6 +160,8 @@ pub struct Connection<'s> {
     window: u32,
     largest_window: u32,
     window_from: (Sequence, Sequence),
+    /// When the peer closed its window last.
+    closed_at: Instant,
     send_scale: u8,
     receive_scale: u8,
     has_sack: bool,
@@ -252,6 +254,7 @@ impl<'s> Connection<'s> {
             window: 0,
             largest_window: 0,
             window_from: (Sequence(0), Sequence(0)),
+            closed_at: now,
             send_scale: 0,
             receive_scale: scale_of(settings.capacity),
             has_sack: false,

@@ -413,6 +413,40 @@ fn an_acknowledgement_does_not_tell_of_a_little_more_window() {
     script.expect(". 1+0 ack 2101 win 57900");
 }
 
+/// A receiver takes back nothing that it has offered (RFC 9293, §3.8.6): what was sent before its
+/// window closed has not to be sent again when that opens, or two short segments of a peer's would
+/// cost a whole congestion window, as often as it likes.
+#[test]
+fn a_window_that_opens_and_closes_has_nothing_sent_again() {
+    for open in [1, 500, 60_000] {
+        let mut script = Script::open(settings(), true);
+        write_and_expect(&mut script, 10_000, 1, 10);
+        script.pass(10);
+        for _ in 0..20 {
+            script.inject(". 1+0 ack 1 win 0");
+            script.nothing();
+            script.inject(&format!(". 1+0 ack 1 win {open}"));
+            script.nothing();
+        }
+    }
+}
+
+/// What is taken for lost goes as far as the window that the peer has now, at most.
+#[test]
+fn what_is_sent_again_keeps_to_the_window() {
+    let mut script = Script::open(settings(), true);
+    write_and_expect(&mut script, 10_000, 1, 10);
+    script.pass(100);
+    script.inject(". 1+0 ack 1 win 1 blocks 5001-10001");
+    script.expect(". 1+1 ack 1");
+    script.nothing();
+    script.pass(100);
+    script.inject(". 1+0 ack 2 win 1500 blocks 5001-10001");
+    script.expect(". 2+1000 ack 1");
+    script.expect(". 1002+500 ack 1");
+    script.nothing();
+}
+
 /// RFC 9293, §3.10.7.4, first: the peer's probe was not taken, so its numbers are one ahead.
 #[test]
 fn a_closed_window_lets_acknowledgements_through() {

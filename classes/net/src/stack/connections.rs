@@ -98,8 +98,9 @@ impl Stream<'_> {
     }
 
     /// Hands over bytes to send that stay where they are: they are not copied, and take no room of
-    /// the send buffer. Returns how many were taken, from the front: all, or none if too many such
-    /// calls are not acknowledged, or after [`Self::finish`].
+    /// the send buffer. Returns how many were taken, from the front: all, but no more than 512 MiB
+    /// at a time; or none if too many such calls, or 1 GiB, are not acknowledged, or after
+    /// [`Self::finish`].
     pub fn send_static(&mut self, bytes: &'static [u8]) -> usize {
         self.slot.outbox.refer(&mut self.slot.connection, bytes)
     }

@@ -146,7 +146,9 @@ impl LinkHost {
             Received::Error(report, quoted) => return Found::Error(report, quoted),
             Received::Packet(payload) => payload,
         };
-        rebuild(&mut self.frame, &payload, self.mac);
+        if !rebuild(&mut self.frame, &payload, self.mac) {
+            return Found::Nothing;
+        }
         if payload.protocol == protocols::UDP {
             ports.deliver(&self.frame, transmitter, take);
             return Found::Nothing;
@@ -237,9 +239,14 @@ fn ethernet_header(to: [u8; 6], from: Mac, kind: u16) -> [u8; ETHERNET_HEADER] {
     header
 }
 
-/// Writes the frame in which `payload` would have come in one piece and without options.
-fn rebuild(frame: &mut Vec<u8>, payload: &Payload<'_>, mac: Mac) {
+/// Writes the frame in which `payload` would have come in one piece and without options. Returns
+/// whether there is space for it: not for a packet with options that a device has put together
+/// from many segments.
+pub(super) fn rebuild(frame: &mut Vec<u8>, payload: &Payload<'_>, mac: Mac) -> bool {
     let Payload { source, destination, protocol, payload, from, .. } = *payload;
+    if payload.len() > frame.capacity().saturating_sub(LONGEST_HEADERS) {
+        return false;
+    }
     let kind = if source.is_ipv4() { types::IPV4 } else { types::IPV6 };
     let mut ethernet = ethernet_header(mac.bytes(), Mac::new(from.0), kind);
     put(&mut ethernet, ethernet::SOURCE, from.0);
@@ -270,4 +277,5 @@ fn rebuild(frame: &mut Vec<u8>, payload: &Payload<'_>, mac: Mac) {
         _ => {}
     }
     frame.extend_from_slice(payload);
+    true
 }

@@ -10,6 +10,7 @@ pub(super) mod connecting;
 pub(super) mod opening;
 mod places;
 
+use super::begun::Begun;
 use super::classify::{Key, Segment};
 use super::connections::{Event, Stream};
 use super::cookie::Cookies;
@@ -47,8 +48,9 @@ const GOODBYE: Duration = Duration::from_secs(20);
 /// How long a connection that is over waits, so that stray segments find nobody else.
 const TIME_WAIT: Duration = Duration::from_secs(10);
 
-/// Segments that one connection sends in a row before others get their turn.
-const BURST: usize = 64;
+/// Segments that one connection sends in a row before others get their turn: fewer in tests, which
+/// have not that many buffers.
+const BURST: usize = if cfg!(test) { 2 } else { 64 };
 
 /// All TCP connections of a stack.
 pub(super) struct Tcp {
@@ -56,6 +58,7 @@ pub(super) struct Tcp {
     syn_queue: SynQueue,
     promises: Promises,
     cookies: Cookies,
+    begun: Begun,
     mac: Mac,
     /// Bytes that a connection keeps for the application to read.
     capacity: usize,
@@ -92,6 +95,7 @@ impl Tcp {
             syn_queue: SynQueue::new(count),
             promises: Promises::new(),
             cookies: Cookies::new(secrets.cookies),
+            begun: Begun::new(count),
             mac,
             capacity: settings.receive_buffer,
             stamp_offset: secrets.stamps,
@@ -248,10 +252,11 @@ impl Tcp {
             if let Some(index) = found.filter(|index| self.table[*index].connection.initial() == ours) {
                 return self.deliver(index, frame, segment, times);
             }
-            if let Some(offer) = self.cookies.check(&segment.key, theirs.0, ours.0, times.now) {
+            let hash = self.table.hash(&segment.key);
+            let is_first = !self.begun.has(hash, ours.0);
+            if is_first && let Some(offer) = self.cookies.check(&segment.key, theirs.0, ours.0, times.now) {
                 return self.complete(found, &last, payload, offer, transmitter, times);
             }
-            let hash = self.table.hash(&segment.key);
             if found.is_none() && self.syn_queue.has_asked(hash, times.now) {
                 // The segment that completes the handshake may have been lost, or dropped because
                 // no slot was free. Stay silent: a reset would end the peer's attempt. If its
@@ -371,7 +376,8 @@ impl Tcp {
         while let Some(index) = self.dirty.get(done).map(|index| usize::from(*index)) {
             let slot = &mut self.table[index];
             let mut left = BURST;
-            if slot.connection.state() == State::SynSent
+            // A reset may go before the SYN, and knows no station either.
+            while slot.connection.state() == State::SynSent
                 && transmitter.is_ready()
                 && let Some(syn) = slot.connection.transmit(times.tcp)
             {
@@ -387,8 +393,12 @@ impl Tcp {
             }
             done += 1;
             if left == 0 {
-                // There is a place for it: each connection is in the list once, but for those that
-                // are done.
+                // Each connection is in the list once, but for those that are done: without them
+                // there is a place for it.
+                if self.dirty.len() == self.dirty.capacity() {
+                    self.dirty.drain(kept..done);
+                    done = kept;
+                }
                 self.dirty.push(index as u16);
                 continue;
             }
@@ -467,6 +477,11 @@ impl Tcp {
         if slot.is_open() && slot.connection.state() == State::Closed {
             self.queue_event(index);
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn space(&self) -> usize {
+        self.dirty.capacity()
     }
 
     #[cfg(test)]

@@ -11,7 +11,7 @@ impl Connection<'_> {
     /// Takes the peer's window, unless the segment is older than what told it last (RFC 9293,
     /// §3.10.7.4, fifth). Returns whether it has changed.
     #[inline]
-    pub(super) fn update_window(&mut self, header: &Header) -> bool {
+    pub(super) fn update_window(&mut self, header: &Header, now: Instant) -> bool {
         let (sequence, acknowledgement) = self.window_from;
         let is_newer = sequence.is_before(header.sequence)
             || sequence == header.sequence && !header.acknowledgement.is_before(acknowledgement);
@@ -30,8 +30,10 @@ impl Connection<'_> {
             self.round_trip.end_back_off();
         }
         if was_closed && window > 0 && header.acknowledgement == self.una {
-            // What was sent into the closed window was dropped; that is no word of the path.
-            self.lose_without_blame();
+            self.lose_probe();
+        }
+        if !was_closed && window == 0 {
+            self.closed_at = now;
         }
         has_changed
     }
@@ -48,7 +50,7 @@ impl Connection<'_> {
         let acknowledgement = header.acknowledgement;
         let outstanding = self.nxt.since(self.una).max(0) as u32;
         let was_closed = self.window == 0;
-        let has_window_changed = self.update_window(header);
+        let has_window_changed = self.update_window(header, now);
         let bytes = acknowledgement.since(self.una).max(0) as u32;
         let mut news = News { bytes, outstanding, has_window_changed, length, ..News::default() };
         (self.heard_at, self.questions) = (now, 0);

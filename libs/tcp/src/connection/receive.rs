@@ -216,7 +216,7 @@ impl Connection<'_> {
                 return None;
             }
             self.establish(&header, now);
-            self.update_window(&header);
+            self.update_window(&header, now);
         }
         // An acknowledgement of what was never sent, or long ago, is not from the peer (RFC 5961,
         // §5.2).

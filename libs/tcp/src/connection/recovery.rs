@@ -411,6 +411,21 @@ impl Connection<'_> {
         self.board.lose_all();
     }
 
+    /// The peer's window has opened: what was sent to ask for it was dropped. What was sent before
+    /// the window closed was not, since a receiver does not take back what it has offered (RFC
+    /// 9293, §3.8.6); if one does, that is found as any loss is. So a peer whose window opens and
+    /// closes has nothing sent again but what asks for it.
+    pub(super) fn lose_probe(&mut self) {
+        let Some(first) = self.board.get(0) else { return };
+        if first.fate != Fate::OnTheWay || first.at <= self.closed_at {
+            return;
+        }
+        self.board.set_fate(0, Fate::Lost);
+        if self.recovery.is_open() {
+            self.recovery.phase = Phase::Loss(self.nxt);
+        }
+    }
+
     /// Has all that is on the way sent again, for a reason that is no word of the path: the window
     /// stays.
     pub(super) fn lose_without_blame(&mut self) {

@@ -233,19 +233,20 @@ impl Connection<'_> {
         sent
     }
 
-    /// Sends again what is taken for lost, as far as the congestion window goes, or one segment if
-    /// nothing is on the way.
+    /// Sends again what is taken for lost, as far as the peer's window and the congestion window
+    /// go, or one segment if nothing is on the way.
     fn send_lost(&mut self, now: Instant) -> Option<Transmission> {
         let index = self.board.first_lost()?;
         let record = self.board.get(index)?;
         let on_the_way = self.on_the_way();
         let room = self.congestion.window().saturating_sub(on_the_way);
         let least = record.range.length().min(self.payload());
-        if self.window == 0 || room < least && on_the_way > 0 {
+        let usable = Range { start: record.range.start, end: self.una + self.window }.length();
+        if usable == 0 || room < least && on_the_way > 0 {
             return None;
         }
-        let segment = self.payload_of_next();
-        let most = room.min(self.settings.longest_train).max(segment);
+        let segment = self.payload_of_next().min(usable);
+        let most = room.min(self.settings.longest_train).min(usable).max(segment);
         // Where records were put together to make a place, another part may be the first.
         self.board.cut(index, most - most % segment)?;
         let index = self.board.first_lost()?;

@@ -77,7 +77,9 @@ impl Tcp {
         slot.receive(&last.header, payload, times.tcp);
         if matches!(slot.connection.state(), State::Established | State::CloseWait) {
             self.opened += 1;
-            self.syn_queue.begin(self.table.hash(&last.key), times.now);
+            let hash = self.table.hash(&last.key);
+            self.syn_queue.begin(hash, times.now);
+            self.begun.remember(hash, last.header.acknowledgement.0.wrapping_sub(1));
             self.mark_dirty(index);
             self.queue_event(index);
         } else {

@@ -1,6 +1,8 @@
 //! Connections that the stack opens, to a host that listens.
 
 use super::lan::{HOST, HOST_6, Lan};
+use super::station::{ACK, SYN, Station};
+use crate::checksum;
 use crate::stack::{Event, Stack, Unopened};
 use core::net::{IpAddr, SocketAddr};
 use smoltcp::iface::SocketHandle;
@@ -78,6 +80,24 @@ fn who_does_not_answer_is_asked_again_and_given_up() {
     assert!(!lan.stack.stream(slot).expect("its own").is_over());
     lan.pass(140_000);
     assert!(lan.stack.stream(slot).expect("its own").is_over());
+}
+
+/// An answer that is none, to a SYN that has not left yet, has a reset go in the same turn. Where
+/// the peer's station is, nobody knows then.
+#[test]
+fn a_syn_goes_to_its_peer_beside_a_reset() {
+    let mut lan = client(1);
+    let station = Station { seen: 4711, ..Station::new(1) };
+    let slot = lan.stack.connect(SocketAddr::new(IpAddr::from(station.address), 80)).expect("there is a way");
+    let mut answer = station.segment(SYN | ACK, b"");
+    answer[34..36].copy_from_slice(&80_u16.to_be_bytes());
+    answer[36..38].copy_from_slice(&lan.stack.tcp.port(slot).to_be_bytes());
+    answer[50..52].fill(0);
+    checksum::complete(&mut answer);
+    lan.wire.to_stack.push_back(answer);
+    lan.pass(10);
+    assert!(!lan.seen.is_empty());
+    assert!(lan.seen.iter().all(|frame| frame[..6] != [0; 6]), "{:x?}", lan.seen);
 }
 
 #[test]

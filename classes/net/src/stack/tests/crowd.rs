@@ -155,6 +155,32 @@ fn who_made_way_is_reset_at_its_next_request() {
     assert!(first.receive(&mut lan).iter().any(|(_, payload)| payload == b"hello"));
 }
 
+/// A segment that begins a connection may come once more when that is over and its place is free:
+/// the network has it twice, or somebody has listened. The request is not done again.
+#[test]
+fn what_began_a_connection_begins_no_second_one() {
+    for pause in [0, 5000, 20_000] {
+        let mut lan = server(4);
+        let mut station = Station::new(1);
+        station.shake_hands(&mut lan);
+        let first = station.segment(ACK, b"once");
+        station.exchange(&mut lan, b"once");
+        // The client ends first, so the server waits for nothing when that is acknowledged.
+        station.send(&mut lan, ACK | FIN, b"");
+        lan.pass(5);
+        assert!(station.receive(&mut lan).iter().any(|(flags, _)| flags & FIN != 0));
+        station.send(&mut lan, ACK, b"");
+        lan.pass(5);
+        assert_eq!(lan.stack.tcp.count(Phase::Free), 4);
+        lan.pass(pause);
+        lan.wire.to_stack.push_back(first);
+        lan.pass(50);
+        let answers = station.receive(&mut lan);
+        assert!(matches!(answers[..], [(RST, _)]), "after {pause} ms: {answers:?}");
+        assert_eq!(lan.stack.counts().opened, 1);
+    }
+}
+
 /// SYNs whose senders do not come.
 fn flood(lan: &mut Lan) {
     for number in 0..2000 {

@@ -4,10 +4,13 @@
 use super::lan::{ADDRESS, ADDRESS_6, HOST, HOST_6, HOST_MAC, Lan, MAC};
 use super::station::{ACK, SYN, Station};
 use super::udp_socket;
+use crate::Mac;
 use crate::checksum;
 use crate::stack::Unsent;
+use crate::stack::host::rebuild;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use culm_ip::LinkAddress;
+use culm_ip::host::Payload;
 use smoltcp::socket::udp;
 use std::vec::Vec;
 
@@ -46,6 +49,26 @@ fn the_application_sends_datagrams_of_its_own_accord() {
     assert_eq!(lan.stack.send_to(7, nowhere, b"question"), Err(Unsent::NoRoute));
     let near = SocketAddr::new(HOST.into(), 53);
     assert_eq!(lan.stack.send_to(7, near, &[0; 1473]), Err(Unsent::TooLong));
+}
+
+/// What is longer than any packet that is put together from fragments finds no memory, and none is
+/// taken.
+#[test]
+fn a_frame_is_made_anew_in_the_memory_that_there_is() {
+    let mut frame = Vec::with_capacity(100);
+    let space = frame.capacity();
+    for (length, fits) in [(space - 54, true), (space - 53, false), (60_000, false)] {
+        let payload = Payload {
+            source: HOST.into(),
+            destination: ADDRESS.into(),
+            protocol: 6,
+            payload: &std::vec![0; length],
+            from: LinkAddress(HOST_MAC),
+            came_whole: true,
+        };
+        assert_eq!(rebuild(&mut frame, &payload, Mac::new(MAC)), fits, "{length}");
+        assert_eq!(frame.capacity(), space);
+    }
 }
 
 #[test]

@@ -99,6 +99,17 @@ fn the_device_divides_where_it_can() {
     }
 }
 
+/// A connection that has more to send than its turn allows goes to the end of the list, whose
+/// memory is that of the start.
+#[test]
+fn whose_turn_is_over_waits_without_more_memory() {
+    let mut lan = lan(0, 0);
+    let handle = lan.connect_with(ADDRESS, 50_000, 60_000);
+    let space = lan.stack.tcp.space();
+    assert_eq!(read(&mut lan, handle, |_, _| {}), CONTENT);
+    assert_eq!(lan.stack.tcp.space(), space);
+}
+
 #[test]
 fn segments_are_as_small_as_the_peer_wants_them() {
     for (mtu, segment) in [(576, 536), (1280, 1240), (0, 1460), (9000, 1460)] {
