@@ -324,7 +324,7 @@ impl<'s, C: Context, H: Hardware> Core<'s, C, H> {
             } else if end.kind == end_kind::INTERRUPT {
                 self.hardware.enable_interrupt(end.target);
             } else {
-                return Err(BadCall::Channel);
+                self.signal_child(end)?;
             }
         }
         Ok(())

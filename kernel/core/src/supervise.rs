@@ -8,7 +8,7 @@ use crate::system::{Command, Hardware};
 use ::core::sync::atomic::Ordering;
 use culm_abi::accounting::DomainState;
 use culm_abi::syscall::{BadCall, CallStatus, FaultKind, FaultReport, MESSAGE_WORDS};
-use culm_abi::system::{NONE, end_kind};
+use culm_abi::system::{EndDescription, NONE, end_kind};
 
 /// Exit status of a system whose unsupervised domain faulted.
 const STATUS_UNSUPERVISED: u64 = 125;
@@ -60,6 +60,17 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
         self.domains[self.meter.current() as usize].context.done();
         self.command(child, command);
         self.go_on()
+    }
+
+    /// Signals a domain that the running one supervises: a virtual CPU is resumed. No other domain
+    /// can be signalled so.
+    #[inline(never)]
+    pub(crate) fn signal_child(&mut self, end: &EndDescription) -> Result<(), BadCall> {
+        if end.kind != end_kind::CHILD || !is_virtual_cpu(&self.system.domains[end.target as usize]) {
+            return Err(BadCall::Channel);
+        }
+        self.command(end.target, Command::Resume);
+        Ok(())
     }
 
     /// Gives a command for a domain of any core.

@@ -139,6 +139,37 @@ fn an_exit_runs_the_monitor_and_a_resume_the_guest() {
     }
 }
 
+#[test]
+fn a_monitor_that_signals_its_guest_as_it_waits_resumes_it() {
+    for core in [0, 1] {
+        let mut scene = Scene::on(core);
+        scene.exit();
+        assert_eq!(scene.fake.runs(0), Some(scene.monitor));
+        scene.fake.wait(scene.monitor, 1 << scene.end);
+        scene.deliver();
+        assert_eq!(scene.guest().0, State::Exited, "that exit was not answered");
+        scene.page().is_answered = true;
+        _ = scene.fake.core(scene.monitor).0.interrupt(DEVICE);
+        scene.fake.wait(scene.monitor, 1 << scene.end);
+        scene.deliver();
+        assert_eq!(scene.guest(), (State::Running, Seen::Entered));
+        assert_eq!(scene.runs(), Some(scene.virtual_cpu));
+    }
+}
+
+#[test]
+fn a_supervisor_cannot_signal_a_child_that_is_no_virtual_cpu() {
+    let mut scene = Scene::new();
+    let mut builder = Builder::default();
+    let (top, middle, low) = (builder.domain(0, 30), builder.domain(0, 20), builder.domain(0, 10));
+    builder.supervise(top, middle);
+    let end = builder.supervise(middle, low);
+    scene.fake = builder.build();
+    scene.fake.wait(top, 0);
+    scene.fake.wait(middle, 1 << end);
+    assert_eq!(scene.fake.domain_state(middle), State::Faulted);
+}
+
 /// No inter-processor interrupt arrives at a core whose interrupt controller is not set up.
 #[test]
 fn a_command_from_before_its_core_has_begun_does_not_hide_the_next() {

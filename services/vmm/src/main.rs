@@ -156,6 +156,7 @@ impl Monitor {
                 self.halt();
             }
         }
+        self.cpus.iter_mut().for_each(VirtualCpu::end_turn);
     }
 
     /// Deals with a virtual CPU that has left its core.

@@ -36,6 +36,8 @@ pub struct VirtualCpu {
     is_here: bool,
     /// It was told to stop since the last exit.
     is_stopping: bool,
+    /// It is to be resumed at the end of this turn.
+    is_due: bool,
     /// Its page has what is shown of it for a debugger.
     is_shown: bool,
 }
@@ -46,7 +48,8 @@ impl VirtualCpu {
     pub fn new(cpu: &GuestCpu) -> Self {
         let page = Region::new(cpu.page);
         let channel = Channel::new(cpu.channel);
-        let mut made = Self { channel, page, seen: 0, is_here: false, is_stopping: false, is_shown: false };
+        let mut made =
+            Self { channel, page, seen: 0, is_here: false, is_stopping: false, is_due: false, is_shown: false };
         made.seen = made.load(offset_of!(guest::VirtualCpu, answered));
         made.stop();
         made
@@ -87,9 +90,17 @@ impl VirtualCpu {
         (0..ADDED).map(|index| self.word(offset_of!(guest::VirtualCpu, added) + 8 * index))
     }
 
-    /// Has the guest take the interrupts that were added.
-    pub fn take_added(&self) {
-        supervision::resume(self.channel);
+    /// Has the guest take the interrupts that were added, after [`Self::end_turn`].
+    pub fn take_added(&mut self) {
+        self.is_due = true;
+    }
+
+    /// Has the kernel resume the guest as this turn ends, if it is to be. Call it last of all: a
+    /// command to stop that came after it in the same turn could be replaced by this one.
+    pub fn end_turn(&mut self) {
+        if core::mem::take(&mut self.is_due) {
+            supervision::resume_at_end(self.channel);
+        }
     }
 
     /// Returns the interrupts that were added and have found no list register. Call it once
@@ -204,10 +215,11 @@ impl VirtualCpu {
         self.store(offset_of!(guest::VirtualCpu, entry), guest::entry::WAIT);
     }
 
-    /// Lets the guest go on, with these interrupts. Call it while [`Self::is_here`].
+    /// Lets the guest go on, with these interrupts, after [`Self::end_turn`]. Call it while
+    /// [`Self::is_here`].
     pub fn resume(&mut self, offer: &Offer) {
         self.answer(offer);
-        supervision::resume(self.channel);
+        self.is_due = true;
     }
 
     /// Has the kernel show what a debugger wants to see, with these interrupts: the guest comes
@@ -237,10 +249,11 @@ impl VirtualCpu {
         self.word(offset_of!(guest::VirtualCpu, answered)).store(self.seen, Ordering::Release);
     }
 
-    /// Makes the guest leave the core, if it has not; it is told like any exit.
+    /// Makes the guest leave the core, if it has not; it is told like any exit. One that was to be
+    /// resumed in this turn leaves without having gone on.
     pub fn stop(&mut self) {
         if !self.is_here && !self.is_stopping {
-            self.is_stopping = true;
+            (self.is_stopping, self.is_due) = (true, false);
             supervision::stop(self.channel);
         }
     }
