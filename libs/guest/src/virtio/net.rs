@@ -313,10 +313,10 @@ impl Net {
             for part in chain.writable() {
                 // A buffer that is not in the guest's memory breaks the queue.
                 filled += rest.fill(memory, *part).ok_or(Broken)?;
+                room += u64::from(part.length);
             }
             queue.give_back(memory, chain, filled)?;
             buffers += 1;
-            room += chain.writable_bytes();
         }
         if room < needed {
             queue.undo(buffers);

@@ -14,6 +14,7 @@ use super::{BOUNCE, Transmit, share_cost, token};
 use crate::bounce::{Bounce, Refusal, Source};
 use crate::client::{Client, Entry};
 use crate::counters;
+use culm_lending::ClientSet;
 use culm_net::driver::{DriverLink, Space};
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac};
 
@@ -56,7 +57,7 @@ impl<D: DriverLink> Transmit<D> {
         while let Some(index) = pending.next_from(self.first) {
             // The sum is at most `ClientSet::MAX`.
             self.first = index + 1;
-            match self.serve_client(index) {
+            match self.serve_client(index, pending == ClientSet::one(index)) {
                 Turn::Done => pending.remove(index),
                 Turn::More => {}
                 Turn::Limited => {
@@ -84,9 +85,10 @@ impl<D: DriverLink> Transmit<D> {
         self.shares.cap_borrowing_at(shares.min().unwrap_or(u32::MAX));
     }
 
-    /// Lets a client send some frames.
+    /// Lets a client send some frames. One that is the only one to have any in this round gets the
+    /// credit of all the turns at once that the longest packet takes: they would be its own anyhow.
     #[inline(always)]
-    fn serve_client(&mut self, index: usize) -> Turn {
+    fn serve_client(&mut self, index: usize, is_only: bool) -> Turn {
         let Some(client) = self.clients.get_mut(index) else { return Turn::Done };
         if client.link.input.available() == 0 {
             client.begin();
@@ -96,7 +98,8 @@ impl<D: DriverLink> Transmit<D> {
             return found_nothing(client);
         }
         let driver = &mut self.driver;
-        let credit = client.credit + QUANTUM;
+        let ahead = if is_only { MAX_CREDIT - QUANTUM } else { 0 };
+        let credit = client.credit + QUANTUM + ahead;
         let mut credit_left = credit;
         let mut room = available.min(driver.most - driver.in_flight);
         room = room.min(driver.link.space(room));
@@ -159,7 +162,7 @@ impl<D: DriverLink> Transmit<D> {
         // The client may have used its allowance up by notifications without use.
         let turn = if sent == 0 && client.allowance.is_spent() { Turn::Paused } else { turn };
         self.short.set(index, client.is_short());
-        client.credit = if turn == Turn::Done { 0 } else { credit_left.min(MAX_CREDIT) };
+        client.credit = if turn == Turn::Done { 0 } else { credit_left.saturating_sub(ahead).min(MAX_CREDIT) };
         driver.in_flight += sent;
         client.allowance.earn(sent);
         counters::PACKETS.behind(D::COUNTERS_BEFORE).add(sent.into());
