@@ -216,7 +216,7 @@ pub fn guest(name: &str, cpus: u32, kernel: &Path, initrd: &Path, command_line: 
     let text = format!(
         "# Written by bench/harness/src/systems.rs.\nname = \"{name}\"\nboard = \"virt\"\n\n\
          [device.nic0]\npriority = 240\n\n[device.nic1]\npriority = 240\n\n[device.uart0]\npriority = 60\n\n\
-         [device.disk0]\npriority = 240\nsize = \"64MiB\"\n\n\
+         [device.disk0]\npriority = 240\nsize = \"64MiB\"\nfused = true\n\n\
          [device.rng0]\npriority = 230\n\n\
          [pd.monitor]\ncomponent = \"vmm\"\npriority = 50\nguest = \"linux\"\nconsole = \"uart0\"\nentropy = \"rng0\"\n\
          net = {{ device = \"nic0\", mac = \"{}\", copier = false }}\n\
