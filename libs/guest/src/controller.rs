@@ -150,8 +150,17 @@ impl Controller {
         cpu < self.count && (self.has_pending(cpu) && self.news(cpu) != 0 || self.must_give_back(cpu))
     }
 
+    /// Returns whether a CPU that is in the guest stays as it is: there is nothing to add
+    /// ([`Self::add`]), and it need not leave ([`Self::must_leave`]). Most turns are of no concern
+    /// to it.
+    #[inline]
+    pub fn is_settled(&self, cpu: usize) -> bool {
+        cpu >= self.count || !self.has_pending(cpu) && !self.must_give_back(cpu)
+    }
+
     /// Returns whether anything is pending that might be for a CPU, which most often nothing is:
     /// less is looked at than for [`Self::news`].
+    #[inline]
     fn has_pending(&self, cpu: usize) -> bool {
         self.cpus[cpu].private.pending() | self.shared.pending() != 0
     }
@@ -164,6 +173,7 @@ impl Controller {
     }
 
     /// Returns whether what a CPU went on with is no longer right.
+    #[inline]
     fn must_give_back(&self, cpu: usize) -> bool {
         let state = &self.cpus[cpu];
         state.pending & !self.enabled(cpu) != 0 || state.held & state.ended != 0 || state.is_stale
@@ -299,7 +309,7 @@ impl Controller {
     fn deliverable(&self, cpu: usize) -> u64 {
         let state = &self.cpus[cpu];
         let has = |other: &Cpu| ((other.active | other.held) >> 32) as u32;
-        let (before, after) = (&self.cpus[..cpu], &self.cpus[cpu + 1..]);
+        let (before, after) = (&self.cpus[..cpu], &self.cpus[cpu + 1..self.count]);
         let of_others = before.iter().chain(after).fold(0, |all, other| all | has(other));
         let shared = self.shared.pending() & (has(state) | state.routed & !of_others);
         both(state.private.pending(), shared) & self.enabled(cpu)

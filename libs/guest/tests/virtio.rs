@@ -104,7 +104,7 @@ fn turn(devices: &mut Devices, ram: &Ram) {
     block.publish(ram);
     console_turn(console, ram);
     assert!(entropy.fill(ram, || Some([7; PORTION])).bytes <= 256 * PORTION as u64);
-    assert!(devices.take_causes().all(|(_, causes)| causes.raised & !device::CAUSES == 0));
+    devices.take_causes(|_, causes| assert_eq!(causes.raised & !device::CAUSES, 0));
 }
 
 proptest! {

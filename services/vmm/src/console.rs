@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use culm::connection::SerialClient;
 use culm::queue::{self, Consumer, Producer};
 use culm::time::{self, Duration, Instant};
-use culm::{Channel, Progress, ROUNDS, run_rounds};
+use culm::{Channel, Channels, Progress, ROUNDS, run_rounds};
 use culm_guest::serial::Serial;
 use culm_guest::virtio::Memory;
 use culm_guest::virtio::console::Console as Device;
@@ -29,6 +29,8 @@ pub struct Console {
     channel: Channel,
     output: Producer<u8>,
     input: Option<Consumer<u8>>,
+    /// Whether there may be something to carry: most turns are for others.
+    is_due: bool,
     /// Whether the guest may have done something with its virtio device.
     is_rung: bool,
     /// The guest's name.
@@ -61,6 +63,7 @@ impl Console {
             channel: Channel::new(client.channel),
             output: queue::producer(client.tx),
             input: (client.rx.capacity > 0).then(|| queue::consumer(client.rx)),
+            is_due: true,
             is_rung: false,
             guest,
             last_lines: LastLines::default(),
@@ -103,9 +106,20 @@ impl Console {
         self.outcome = Some("is stopped");
     }
 
-    /// Takes it that the guest has rung the doorbell of its virtio device.
+    /// Takes it that the guest has rung the doorbell of its virtio device, or exited: it may have
+    /// done something with either port.
     pub fn ring(&mut self) {
-        self.is_rung = true;
+        (self.is_due, self.is_rung) = (true, true);
+    }
+
+    /// Takes it that these channels have notified.
+    pub fn mark_notified(&mut self, channels: Channels) {
+        self.is_due |= channels.contains(self.channel);
+    }
+
+    /// Returns whether there may be something to carry.
+    pub fn is_due(&self) -> bool {
+        self.is_due
     }
 
     /// Carries what there is and what there is room for, and asks to be notified of more. What
@@ -114,7 +128,12 @@ impl Console {
         let mut carried = Carried::default();
         // To look at the device's queues costs a turn that is for others more than all else here.
         let mut device = device.filter(|device| self.is_rung || device.is_used());
-        run_rounds(ROUNDS, || self.round(serial, device.as_deref_mut(), memory, &mut carried));
+        let mut left = Progress::Asleep;
+        run_rounds(ROUNDS, || {
+            left = self.round(serial, device.as_deref_mut(), memory, &mut carried);
+            left
+        });
+        self.is_due = left.is_more();
         if self.last_lines.is_over() && self.outcome.is_none() {
             // A guest that lives can say so again and again, and must not fill the log by that.
             match core::mem::replace(&mut self.is_told_to_stay, true) {
@@ -242,6 +261,7 @@ mod tests {
                 channel: Channel::new(1),
                 output: Producer::attach(shared),
                 input: None,
+                is_due: true,
                 is_rung: false,
                 guest: "linux",
                 last_lines: LastLines::default(),
@@ -263,6 +283,21 @@ mod tests {
             }
             testing::take_log()
         }
+    }
+
+    #[test]
+    fn a_turn_that_is_for_others_is_not_for_the_console() {
+        let mut world = World::new();
+        assert!(world.console.is_due(), "nobody knows what is there");
+        world.says(b"hello\n");
+        assert!(!world.console.is_due());
+        world.console.mark_notified(Channels::from(Channel::new(2)));
+        assert!(!world.console.is_due());
+        world.console.mark_notified(Channels::from(Channel::new(1)));
+        assert!(world.console.is_due());
+        world.says(b"");
+        world.console.ring();
+        assert!(world.console.is_due());
     }
 
     #[test]

@@ -125,6 +125,7 @@ impl Component for Monitor {
 
     fn notified(&mut self, channels: Channels) {
         self.pause.follow(channels);
+        self.console.mark_notified(channels);
         self.backends.mark_notified(channels);
         self.work();
     }
@@ -189,6 +190,9 @@ impl Monitor {
             }
         }
         for (cpu, virtual_cpu) in self.cpus.iter_mut().enumerate() {
+            if self.machine.controller.is_settled(cpu) {
+                continue;
+            }
             let mut has_more = false;
             while virtual_cpu.has_room()
                 && let Some(register) = self.machine.controller.add(cpu)
@@ -338,10 +342,12 @@ impl Monitor {
             counters::DOORBELLS.add(1);
             self.console.ring();
         }
-        let Self { console, machine, memory, .. } = self;
-        let carried = console.carry(&mut machine.serial, machine.devices.console.as_mut(), memory);
-        counters::SENT.add(carried.sent);
-        counters::RECEIVED.add(carried.received);
+        if self.console.is_due() {
+            let Self { console, machine, memory, .. } = self;
+            let carried = console.carry(&mut machine.serial, machine.devices.console.as_mut(), memory);
+            counters::SENT.add(carried.sent);
+            counters::RECEIVED.add(carried.received);
+        }
         let waits = self.shared.has_waited();
         self.shared.note_wait();
         let Self { backends, machine, shared, .. } = self;

@@ -72,9 +72,13 @@ impl Devices {
         self.slots().for_each(|(_, transport)| transport.reset());
     }
 
-    /// Takes what has changed of the causes of each device that there is.
-    pub fn take_causes(&mut self) -> impl Iterator<Item = (VirtioSlot, Causes)> {
-        self.slots().map(|(slot, transport)| (slot, transport.take_causes()))
+    /// Has `take` told of each device whose causes have changed since this was last called.
+    pub fn take_causes(&mut self, mut take: impl FnMut(VirtioSlot, Causes)) {
+        self.slots().for_each(|(slot, transport)| {
+            if let Some(causes) = transport.take_causes() {
+                take(slot, causes);
+            }
+        });
     }
 
     fn slots(&mut self) -> impl Iterator<Item = (VirtioSlot, &mut Transport)> {

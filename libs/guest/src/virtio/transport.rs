@@ -154,9 +154,11 @@ impl Transport {
         self.causes.raised != 0
     }
 
-    /// Takes what has changed since this was last asked.
-    pub fn take_causes(&mut self) -> Causes {
-        core::mem::replace(&mut self.causes, Causes { are_cleared: false, raised: 0 })
+    /// Takes what has changed since this was last asked, if anything has.
+    #[inline]
+    pub fn take_causes(&mut self) -> Option<Causes> {
+        const NONE: Causes = Causes { are_cleared: false, raised: 0 };
+        (self.causes != NONE).then(|| core::mem::replace(&mut self.causes, NONE))
     }
 
     /// Returns a queue, if the device works.

@@ -10,7 +10,7 @@ use crate::memory::GuestMemory;
 use alloc::vec::Vec;
 use culm::connection::BlockClient;
 use culm::{Channel, Progress, Region};
-use culm_block::{BLOCK, Client, NotSent, Segment};
+use culm_block::{BLOCK, Client, Segment};
 use culm_guest::virtio::block::{Block, Geometry, MAX_BYTES, Operation, Request, SECTOR, Status};
 
 const _: () = assert!(SECTOR == BLOCK as u64);
@@ -133,19 +133,21 @@ impl Disk {
         counters::DISK_REQUESTS.add(1);
         let request = &self.slots[number].request;
         let segment = Segment { place: (number * self.slot / BLOCK) as u64, blocks: (request.bytes / SECTOR) as u32 };
-        let fits = request.bytes <= self.slot as u64;
-        let made = match request.operation {
-            Operation::Flush => Some(culm_block::Request::flush()),
-            Operation::Read => culm_block::Request::read(request.sector, &[segment]).filter(|_| fits),
-            Operation::Write => {
-                culm_block::Request::write(request.sector, &[segment]).filter(|_| fits && self.copy_in(number, memory))
-            }
+        let (first, tag) = (request.sector, number as u16);
+        let is_ready = match request.operation {
+            Operation::Flush => true,
+            Operation::Read => request.bytes <= self.slot as u64,
+            Operation::Write => request.bytes <= self.slot as u64 && self.copy_in(number, memory),
         };
-        let sent = made.is_some_and(|made| match self.client.send(&made, number as u16) {
-            Ok(()) => true,
+        let client = &mut self.client;
+        let sent = is_ready
+            && match self.slots[number].request.operation {
+                Operation::Flush => client.send(&culm_block::Request::flush(), tag),
+                Operation::Read => client.transfer(culm_block::Operation::Read, first, &[segment], tag),
+                Operation::Write => client.transfer(culm_block::Operation::Write, first, &[segment], tag),
+            }
             // There is space, and the disk is known: it is the disk that does not take it.
-            Err(NotSent::Full | NotSent::Unknown | NotSent::Refused(_)) => false,
-        });
+            .is_ok();
         if sent {
             self.slots[number].is_taken = true;
             self.under_way += 1;
