@@ -295,7 +295,8 @@ mod tests {
         assert!(!world.console.is_due());
         world.console.mark_notified(Channels::from(Channel::new(1)));
         assert!(world.console.is_due());
-        world.says(b"");
+        world.says(b".");
+        assert!(!world.console.is_due());
         world.console.ring();
         assert!(world.console.is_due());
     }
