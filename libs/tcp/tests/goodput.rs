@@ -72,11 +72,12 @@ fn reordering_and_duplicates_are_not_taken_for_losses() {
 /// Where a segment overtakes all that is on the way, the others are late by half a round trip, and
 /// the least round trip, of which the reordering window is made (RFC 8985, §6.2), is half of one.
 #[test]
-fn segments_that_overtake_a_whole_window_are_not_taken_for_losses() {
+fn segments_that_overtake_all_others_are_no_losses() {
+    let wire = Wire { rate: 8_000_000, patience: 2_000_000, ..WIRE };
     for algorithm in [Algorithm::Cubic, Algorithm::Reno] {
-        let smooth = goodput(algorithm, 6, WIRE);
-        let overtaken = goodput(algorithm, 6, Wire { overtakes: 50, ..WIRE });
-        assert!(overtaken > 0.8 * smooth, "{overtaken} of {smooth}");
+        let smooth = goodput(algorithm, 8, wire);
+        let overtaken = goodput(algorithm, 8, Wire { overtakes: 50, ..wire });
+        assert!(overtaken > 0.9 * smooth, "{overtaken} of {smooth}");
     }
 }
 

@@ -45,7 +45,7 @@ pub struct Wire {
     pub duplicates: u32,
     pub corrupts: u32,
     pub reorders: u32,
-    /// Of what takes no time, and so overtakes all that is under way: of the first side's alone.
+    /// Of what is on the way for no time, and so overtakes what is: of the first side's alone.
     pub overtakes: u32,
     /// Of what may be marked (ECN).
     pub marks: u32,
@@ -382,7 +382,7 @@ impl World {
             at += self.dice.below(u64::from(wire.lateness) + 1);
         }
         if from == 0 && self.dice.has(wire.overtakes) {
-            at = self.now;
+            at -= u64::from(wire.delay);
         }
         let is_marked = is_ect && self.dice.has(wire.marks);
         if self.dice.has(wire.duplicates) {
