@@ -1,5 +1,6 @@
 //! The decision: where a frame goes.
 
+use crate::recent::{Question, Recent};
 use crate::storm::{Kind, Storm};
 use crate::table::{Heard, Table};
 use crate::vlan::{self, Edit, Membership, VlanSet, hides_tag, is_cut, tag_of};
@@ -97,6 +98,7 @@ pub struct Bridge {
     /// No port has VLANs: tags are content.
     is_transparent: bool,
     table: Table,
+    recent: Recent,
     tally: Tally,
 }
 
@@ -135,7 +137,7 @@ impl Bridge {
             Port { membership, storm: Storm::new(storm), owner: setup.owner, learns: setup.learns, reaches, finds }
         };
         let ports = setups.into_iter().enumerate().map(port).collect();
-        Self { ports, closed, mirrors, is_transparent, table, tally: Tally::default() }
+        Self { ports, closed, mirrors, is_transparent, table, recent: Recent::default(), tally: Tally::default() }
     }
 
     /// Returns how many ports it has.
@@ -151,14 +153,36 @@ impl Bridge {
 
     /// Decides on a frame that came by a port, at `now`, in nanoseconds; `head` is its beginning,
     /// [`HEAD`](crate::HEAD) bytes where it has them.
+    #[inline]
     pub fn decide(&mut self, now: u64, from: usize, head: &[u8]) -> Verdict {
+        let (second, changes) = ((now / SECOND) as u32, self.table.changes());
+        let question = Question::new(head, from, second, changes, self.is_transparent);
+        if let Some(question) = &question
+            && let Some(forwarding) = self.recent.find(question)
+        {
+            return Verdict::Forward(forwarding);
+        }
+        self.decide_anew(now, from, head)
+    }
+
+    #[inline(never)]
+    fn decide_anew(&mut self, now: u64, from: usize, head: &[u8]) -> Verdict {
         match self.try_decide(now, from, head) {
-            Ok(forwarding) => Verdict::Forward(forwarding),
+            Ok((forwarding, kind)) => {
+                // What was learned by this frame is a change that the next one has behind it.
+                let (second, changes) = ((now / SECOND) as u32, self.table.changes());
+                let question = Question::new(head, from, second, changes, self.is_transparent);
+                if let Some(question) = question.filter(|_| kind.is_none()) {
+                    self.recent.keep(question, forwarding);
+                }
+                Verdict::Forward(forwarding)
+            }
             Err(cause) => Verdict::Drop(cause),
         }
     }
 
-    fn try_decide(&mut self, now: u64, from: usize, head: &[u8]) -> Result<Forwarding, Cause> {
+    /// Decides, and says of what kind a frame for many is.
+    fn try_decide(&mut self, now: u64, from: usize, head: &[u8]) -> Result<(Forwarding, Option<Kind>), Cause> {
         let (destination, source) = addresses(head).ok_or(Cause::Malformed)?;
         if is_group(source) || source == [0; 6] {
             return Err(Cause::Malformed);
@@ -198,7 +222,7 @@ impl Bridge {
             }
             self.tally.flooded += u64::from(kind == Kind::Unknown);
         }
-        Ok(Forwarding { targets, vlan, tag })
+        Ok((Forwarding { targets, vlan, tag }, kind))
     }
 
     /// Notes where a station is, unless the address is that of a port's owner.

@@ -25,6 +25,7 @@ extern crate std;
 
 pub mod bridge;
 pub mod options;
+mod recent;
 pub mod storm;
 pub mod table;
 pub mod vlan;

@@ -63,6 +63,8 @@ pub struct Table {
     age: u32,
     /// The bucket that is swept next.
     swept: usize,
+    /// How often it has changed where a station is.
+    changes: u32,
 }
 
 impl Table {
@@ -73,7 +75,7 @@ impl Table {
         let buckets = entries.min(MAX_ENTRIES).div_ceil(WAYS).next_power_of_two();
         let part = (buckets * WAYS / ports.clamp(1, MAX_PORTS)).max(WAYS);
         let buckets = vec![[EMPTY; WAYS]; buckets].into_boxed_slice();
-        Self { buckets, key, counts: [0; MAX_PORTS], bound: part as u32, age, swept: 0 }
+        Self { buckets, key, counts: [0; MAX_PORTS], bound: part as u32, age, swept: 0, changes: 0 }
     }
 
     /// Returns how many entries a port can have.
@@ -89,6 +91,13 @@ impl Table {
     /// Returns how many entries a port has.
     pub fn count(&self, port: usize) -> u32 {
         self.counts.get(port).copied().unwrap_or(0)
+    }
+
+    /// Returns a number that is another one after each change of where stations are, for as many as
+    /// an `u32` counts.
+    #[inline(always)]
+    pub fn changes(&self) -> u32 {
+        self.changes
     }
 
     /// Returns the port behind which a station is, if it was heard lately.
@@ -115,6 +124,7 @@ impl Table {
 
     /// Notes that a station was heard at a port: it is there from now on, wherever it was before.
     pub fn hear(&mut self, now: u32, vlan: u16, address: Address, port: usize) -> Heard {
+        self.changes = self.changes.wrapping_add(1);
         // Nobody has swept while nothing came: what is too old must not count against what comes.
         if self.count(port) >= self.bound {
             self.sweep(now);
@@ -172,6 +182,7 @@ impl Table {
                 for (entry, port) in bucket.iter_mut().zip(&mut ports) {
                     if entry.is_used && entry.is_older(now, age) {
                         entry.is_used = false;
+                        self.changes = self.changes.wrapping_add(1);
                         *port = Some(usize::from(entry.port));
                     }
                 }
@@ -185,6 +196,7 @@ impl Table {
 
     /// Forgets all stations behind a port, as when whoever was there begins another life.
     pub fn forget(&mut self, port: usize) {
+        self.changes = self.changes.wrapping_add(1);
         for entry in self.buckets.iter_mut().flatten().filter(|entry| usize::from(entry.port) == port) {
             entry.is_used = false;
         }

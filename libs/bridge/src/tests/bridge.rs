@@ -23,7 +23,7 @@ fn head(to: Address, from: Address, tag: Option<u16>) -> Vec<u8> {
         head.extend([0x81, 0]);
         head.extend(tag.to_be_bytes());
     }
-    head.extend([8, 0, 0, 0]);
+    head.extend([8, 0, 0x45, 0, 0, 46]);
     head
 }
 
@@ -53,6 +53,22 @@ fn sets_of_ports_have_each_bit() {
     }
     assert_eq!(set.iter().collect::<Vec<_>>(), [0, 5, 63]);
     assert!(set.contains(63) && !set.contains(64) && set.without(PortSet::of(5)).and(PortSet::of(5)).is_empty());
+}
+
+#[test]
+fn a_decision_is_made_anew_after_each_change() {
+    let mut bridge = bridge(&["", "", ""]);
+    let (mut to, mut back) = (vec![], vec![]);
+    for (second, port) in [(0, 1), (0, 1), (0, 2), (0, 2), (300, 2), (601, 0)] {
+        let now = second * 1_000_000_000;
+        if port > 0 {
+            back.push(targets(bridge.decide(now, port, &head(station(1), station(2), None))));
+        }
+        to.push(targets(bridge.decide(now, 0, &head(station(2), station(1), None))));
+    }
+    // Nobody knows where station 1 is at first; station 2 moves, and is forgotten at last.
+    assert_eq!(back, [vec![0, 2], vec![0], vec![0], vec![0], vec![0]]);
+    assert_eq!(to, [vec![1], vec![1], vec![2], vec![2], vec![2], vec![1, 2]]);
 }
 
 #[test]

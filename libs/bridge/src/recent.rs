@@ -1,0 +1,82 @@
+//! Decisions of a moment ago: frames of one station to another come in numbers, and what was
+//! decided on the first is right for all that follow, as long as nothing has changed that it
+//! depends on.
+//!
+//! That is the port, the beginning of the frame, the second in which the table is asked, and what
+//! the table has ([`Table::changes`](crate::table::Table::changes)). So a decision is kept with
+//! these, and found only where all are the same. Only frames for a station that is known have
+//! theirs kept: those for many are held to a rate, each by itself.
+//!
+//! Whoever chooses addresses so that two decisions drive each other out pays for that by the work
+//! that there is without this.
+
+use crate::HEAD;
+use crate::bridge::Forwarding;
+use alloc::boxed::Box;
+use alloc::vec;
+
+/// Decisions that are kept: a power of two.
+const PLACES: usize = 64;
+
+/// What a decision depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The addresses, in words.
+    addresses: (u64, u32),
+    /// What follows them, where tags mean something; else 0.
+    rest: (u32, u16),
+    from: u8,
+    second: u32,
+    changes: u32,
+}
+
+impl Question {
+    /// The question about a frame that comes by a port and begins so, with what the table says of
+    /// itself. `None` if it is cut short, or the port is no port.
+    #[inline(always)]
+    pub fn new(head: &[u8], from: usize, second: u32, changes: u32, is_transparent: bool) -> Option<Self> {
+        let head: &[u8; HEAD] = head.first_chunk()?;
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r] = *head;
+        let addresses = (u64::from_le_bytes([a, b, c, d, e, f, g, h]), u32::from_le_bytes([i, j, k, l]));
+        let rest = (u32::from_le_bytes([m, n, o, p]), u16::from_le_bytes([q, r]));
+        let rest = if is_transparent { (0, 0) } else { rest };
+        Some(Self { addresses, rest, from: u8::try_from(from).ok()?, second, changes })
+    }
+
+    /// Returns where its decision is kept: by the last bytes of both addresses, in which stations
+    /// of one network differ.
+    #[inline(always)]
+    fn place(&self) -> usize {
+        let (first, last) = self.addresses;
+        let (to, source) = ((first >> 40) as usize, (last >> 24) as usize);
+        (to ^ source << 3 ^ source >> 3) & (PLACES - 1)
+    }
+}
+
+/// The decisions.
+#[derive(Clone, Debug)]
+pub struct Recent(Box<[Option<(Question, Forwarding)>]>);
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self(vec![None; PLACES].into_boxed_slice())
+    }
+}
+
+impl Recent {
+    /// Returns what was decided on the same question.
+    #[inline(always)]
+    pub fn find(&self, question: &Question) -> Option<Forwarding> {
+        match self.0.get(question.place()) {
+            Some(Some((known, forwarding))) if known == question => Some(*forwarding),
+            _ => None,
+        }
+    }
+
+    /// Keeps a decision, in the place of another one.
+    pub fn keep(&mut self, question: Question, forwarding: Forwarding) {
+        if let Some(place) = self.0.get_mut(question.place()) {
+            *place = Some((question, forwarding));
+        }
+    }
+}
