@@ -113,7 +113,7 @@ const OFFLOADS: &[&str] = &[
 const BESIDE: &str = "nic1";
 
 /// Its address.
-const MAC_BESIDE: &str = "52:54:00:12:35:56";
+pub const MAC_BESIDE: &str = "52:54:00:12:35:56";
 
 /// Bytes of memory of the machine, for both sides.
 const MEMORY: u64 = 512 << 20;

@@ -12,13 +12,23 @@ use std::os::unix::net::UnixDatagram;
 
 pub use culm_wire::{GUEST, HOST, MAC};
 
-const DEVICE: &str = "culm-bench";
+/// The way to the guest.
+pub const DEVICE: &str = "culm-bench";
 
 /// The way to a second card, for what is beside the one that is measured.
 pub const DEVICE_BESIDE: &str = "culm-beside";
 
 /// The host's address there.
-const HOST_BESIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 1);
+pub const HOST_BESIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 1);
+
+/// That network.
+const NETWORK_BESIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 0);
+
+/// The guest's address there, where it is a router.
+pub const GUEST_BESIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 2);
+
+/// A network of 16 bits behind the far end's address, in which nobody is.
+pub const NOWHERE: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 0);
 
 /// The address behind the second card, for a path through the guest, on the network of the first.
 pub const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 3);
@@ -126,16 +136,32 @@ impl Network {
         Ok(Network::User { forwards })
     }
 
-    /// Moves the way to the second card into a namespace of its own, where it has the address
-    /// [`FAR`]: whoever wants to get there from here has to go through the guest.
-    pub fn far(&self) -> Result<Namespace> {
+    /// Moves the way to the second card into a namespace of its own: whoever wants to get there from
+    /// here has to go through the guest. Returns it, and the address that is there then: [`FAR`] on
+    /// this network where the guest joins both to one, else one of another network, which the
+    /// guest routes to.
+    pub fn far(&self, is_routed: bool) -> Result<(Namespace, Ipv4Addr)> {
         let (far, ()) = Namespace::new(|| Ok(()))?;
-        self.within(|| ip(&format!("link set {DEVICE_BESIDE} netns {}", far.path())))?;
-        far.within(|| {
-            ip(&format!("addr add {FAR}/24 dev {DEVICE_BESIDE}"))?;
-            ip(&format!("link set {DEVICE_BESIDE} up"))
+        self.within(|| {
+            ip(&format!("link set {DEVICE_BESIDE} netns {}", far.path()))?;
+            if is_routed {
+                ip(&format!("route add {NETWORK_BESIDE}/24 via {GUEST}"))?;
+                ip(&format!("route add {NOWHERE}/16 via {GUEST}"))?;
+            }
+            Ok(())
         })?;
-        Ok(far)
+        let address = if is_routed { HOST_BESIDE } else { FAR };
+        far.within(|| {
+            // What is for nobody here ends here.
+            std::fs::write("/proc/sys/net/ipv4/ip_forward", "0").context("cannot forbid forwarding")?;
+            ip(&format!("addr add {address}/24 dev {DEVICE_BESIDE}"))?;
+            ip(&format!("link set {DEVICE_BESIDE} up"))?;
+            if is_routed {
+                ip(&format!("route add default via {GUEST_BESIDE}"))?;
+            }
+            Ok(())
+        })?;
+        Ok((far, address))
     }
 
     /// QEMU's `-netdev` option for a device called `name`.
@@ -195,6 +221,17 @@ impl Network {
                 let (_, local) = local.with_context(|| format!("{port:?} of the guest is not forwarded"))?;
                 Ok((Ipv4Addr::LOCALHOST, *local).into())
             }
+        }
+    }
+
+    /// Returns the namespace where the guest is reached.
+    ///
+    /// # Errors
+    /// If it has none of its own.
+    pub fn namespace(&self) -> Result<&Namespace> {
+        match self {
+            Network::Tap { namespace, .. } | Network::Faulty { namespace, .. } => Ok(namespace),
+            Network::User { .. } => bail!("user networking has no namespace"),
         }
     }
 

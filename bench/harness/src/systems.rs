@@ -1,6 +1,10 @@
 //! Culm's systems: those in `bench/systems`, and variations of one that are written here, so that
 //! rows which differ in a number do not need as many files.
 
+mod router;
+
+pub use router::Router;
+
 use anyhow::{Context, Result};
 use culm_bench_guest::disk::BLOCK;
 use std::fmt::Write;

@@ -386,7 +386,7 @@ impl Engine {
 
 /// How many packets are due at `now`, in nanoseconds: packet `n` at `n / rate`, so the first one at
 /// once.
-fn due_until(now: u64, rate: f64) -> u64 {
+pub(crate) fn due_until(now: u64, rate: f64) -> u64 {
     (now as f64 * rate / 1e9) as u64 + 1
 }
 

@@ -189,7 +189,7 @@ impl Variant {
     pub const ALL: [Variant; 3] = [Variant::NoKaslr, Variant::Default, Variant::MitigationsOff];
 
     /// The peer's name in results.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Variant::NoKaslr => "linux-nokaslr",
             Variant::Default => "linux-default",

@@ -2,36 +2,75 @@
 //! becomes of them where more come than can pass.
 //!
 //! The load is in one namespace, the far end in another, and the only way between them is the
-//! machine. In a closed loop the far end sends each packet back, so that two pass for each answer.
-//! Beyond saturation nobody answers, so that answers are not in the way of questions, and what is
-//! counted is what the far end's device has received.
+//! machine: a switch, or a router with more or fewer rules. In a closed loop the far end sends each
+//! packet back, so that two pass for each answer. Packets of many flows and those beyond saturation
+//! go one way, so that answers are not in the way of questions: what is counted is what the machine
+//! has taken, and what the far end's device has received.
+
+mod loads;
 
 use crate::lab::{Lab, Setup, Subject};
 use crate::linux::Variant;
 use crate::linux::gateway::Way;
-use crate::network::{DEVICE_BESIDE, FAR};
 use crate::results::{Params, Results, Sample, Side};
-use crate::systems::System;
-use anyhow::{Context, Result, bail};
-use culm_bench_load::{FarEnd, Load, LoadSpec, Mode};
-use culm_wire::Namespace;
+use crate::systems::{Router, System};
+use anyhow::{Result, bail};
+use culm_bench_load::spray::{Kind, MOST_FLOWS};
+use loads::{Far, WINDOW};
 use serde_json::json;
-use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
 
 const BENCH: &str = "gateway";
 
-/// Bytes of payload of the closed loops.
-const SIZES: [usize; 2] = [64, 1472];
+/// The peer of all rows.
+const PEER: Side = Side::Peer(Variant::NoKaslr.name());
 
-/// Packets under way in them.
-const WINDOW: usize = 64;
+/// What is done with a way through the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    /// A closed loop of packets of so many bytes of payload.
+    Loop(usize),
+    /// Packets one way, up to four times of what passes.
+    Overload,
+    /// Packets of so many flows in turn.
+    Flows(u64),
+    /// Packets that begin a flow each, in a table that has room.
+    New,
+    /// TCP connections that begin and end.
+    Connections,
+    /// First segments of TCP connections that nobody answers, in a table that is full.
+    Flood,
+}
 
-/// Shares of what passes in a closed loop that are sent beyond it.
-const SHARES: [f64; 5] = [0.5, 1.0, 2.0, 3.0, 4.0];
+use Work::{Connections, Flood, Flows, Loop, New, Overload};
 
-/// How long the load goes on before it is counted.
-const WARM_UP: Duration = Duration::from_millis(500);
+impl Work {
+    /// How the name of its row ends.
+    fn name(self) -> String {
+        match self {
+            Loop(size) => format!("{size}-w{WINDOW}"),
+            Overload => "64-overload".to_owned(),
+            Flows(count) => format!("{count}"),
+            New => "new".to_owned(),
+            Connections => "connection".to_owned(),
+            Flood => "flood".to_owned(),
+        }
+    }
+
+    fn params(self) -> Params {
+        let size = ("size".to_owned(), json!(if let Loop(size) = self { size } else { 64 }));
+        match self {
+            Loop(_) => [size, ("window".to_owned(), json!(WINDOW))].into(),
+            Flows(count) => [size, ("flows".to_owned(), json!(count))].into(),
+            Overload | New => [size].into(),
+            Connections | Flood => Params::new(),
+        }
+    }
+
+    /// What is counted.
+    fn unit(self) -> &'static str {
+        if self == Connections { "instructions/connection" } else { "instructions/packet" }
+    }
+}
 
 /// Something between two networks, and Linux in its place.
 struct Gateway {
@@ -39,49 +78,111 @@ struct Gateway {
     name: &'static str,
     system: System,
     linux: Way,
+    /// Flows that it knows at most, where it is a router.
+    flows: u32,
+    work: &'static [Work],
 }
 
 impl Gateway {
-    fn row(&self, size: usize) -> String {
-        format!("{}-{size}-w{WINDOW}", self.name)
+    /// A router that has rules.
+    fn firewall(name: &'static str, router: Router, work: &'static [Work]) -> Gateway {
+        let Router { rules, nat, flows, .. } = router;
+        Gateway { name, system: router.system(), linux: Way::Firewall { rules, nat, flows }, flows, work }
     }
 
-    fn overload(&self) -> String {
-        format!("{}-64-overload", self.name)
+    fn row(&self, work: Work) -> String {
+        format!("{}-{}", self.name, work.name())
     }
 
-    fn is_wanted(&self, lab: &Lab) -> bool {
-        SIZES.iter().any(|size| lab.wants(BENCH, &self.row(*size))) || lab.wants(BENCH, &self.overload())
+    fn wants(&self, lab: &Lab, work: Work) -> bool {
+        lab.wants(BENCH, &self.row(work))
     }
 }
 
+/// Flows of a table that is filled, and of one that is not.
+const FEW_FLOWS: u32 = 16_384;
+const MANY_FLOWS: u32 = 131_072;
+
+/// Every way through the machine.
+fn all() -> [Gateway; 6] {
+    let router = Router { name: "bench-route", rules: 0, nat: false, flows: FEW_FLOWS };
+    [
+        Gateway {
+            name: "switch",
+            system: System::file("bench-switch"),
+            linux: Way::Bridge,
+            flows: 0,
+            work: &[Loop(64), Loop(1472), Overload],
+        },
+        Gateway {
+            name: "route",
+            system: router.system(),
+            linux: Way::Route,
+            flows: router.flows,
+            work: &[Loop(64), Loop(1472)],
+        },
+        Gateway::firewall(
+            "firewall",
+            Router { name: "bench-firewall", rules: 1, flows: MANY_FLOWS, ..router },
+            &[Loop(64), Loop(1472), New],
+        ),
+        Gateway::firewall(
+            "rules-1000",
+            Router { name: "bench-rules", rules: 1000, flows: MANY_FLOWS, ..router },
+            &[Loop(64), New],
+        ),
+        Gateway::firewall(
+            "flows",
+            Router { name: "bench-flows", rules: 1, flows: MANY_FLOWS, ..router },
+            &[Flows(10), Flows(100_000)],
+        ),
+        Gateway::firewall(
+            "nat",
+            Router { name: "bench-nat", rules: 1, nat: true, ..router },
+            &[Loop(64), Loop(1472), Connections, Overload, Flood],
+        ),
+    ]
+}
+
+/// Rows beside another row of the same side: what is compared, and the name of the ratio.
+const GROWTH: [(&str, &str, &str); 3] = [
+    ("rules-1000-64-w64", "firewall-64-w64", "cost to one rule's"),
+    ("rules-1000-new", "firewall-new", "cost to one rule's"),
+    ("flows-100000", "flows-10", "cost to few flows'"),
+];
+
 /// Runs the benchmark.
 pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
-    let switch = Gateway { name: "switch", system: System::file("bench-switch"), linux: Way::Bridge };
-    for gateway in [switch].iter().filter(|gateway| gateway.is_wanted(lab)) {
+    for gateway in all().iter().filter(|gateway| gateway.work.iter().any(|work| gateway.wants(lab, *work))) {
         both_sides(lab, results, gateway);
+    }
+    for (row, base, unit) in GROWTH {
+        for side in [Side::Culm, PEER] {
+            let cost = |row| results.figure(side, BENCH, row, "instructions/packet");
+            if let Some((cost, base)) = cost(row).zip(cost(base)) {
+                results.amend(side, BENCH, row, unit, cost / base);
+            }
+        }
     }
     Ok(())
 }
 
 fn both_sides(lab: &Lab, results: &mut Results, gateway: &Gateway) {
-    let strict = Variant::NoKaslr;
     if lab.settings.culm() {
         lab.attempt(BENCH, "culm", || {
-            let setup = Setup { beside: true, ..Setup::default() };
+            let setup = Setup { beside: true, random: true, ..Setup::default() };
             rows(lab, results, gateway, &mut lab.boot_culm(&gateway.system, &setup)?, Side::Culm)
         });
     }
     if lab.settings.peer() {
         lab.attempt(BENCH, "peer", || {
-            let mut subject = lab.boot_gateway(strict, gateway.linux)?;
-            rows(lab, results, gateway, &mut subject, Side::Peer(strict.name()))
+            let mut subject = lab.boot_gateway(Variant::NoKaslr, gateway.linux)?;
+            rows(lab, results, gateway, &mut subject, PEER)
         });
     }
-    for size in SIZES {
-        let unit = "instructions/packet";
+    for work in gateway.work {
         let ratio = |culm: f64, peer: f64| ("cost to peer", culm / peer);
-        results.compare(Side::Peer(strict.name()), BENCH, &gateway.row(size), unit, ratio);
+        results.compare(PEER, BENCH, &gateway.row(*work), work.unit(), ratio);
     }
 }
 
@@ -89,119 +190,45 @@ fn rows(lab: &Lab, results: &mut Results, gateway: &Gateway, subject: &mut Subje
     if !subject.machine.network.is_tap() {
         bail!("a way through the machine needs two TAP devices, and there are none");
     }
-    let far = subject.machine.network.far()?;
-    for size in SIZES.into_iter().filter(|size| lab.wants(BENCH, &gateway.row(*size))) {
-        lab.attempt(BENCH, &gateway.row(size), || {
-            let params: Params = [("size".to_owned(), json!(size)), ("window".to_owned(), json!(WINDOW))].into();
-            results.record(side, BENCH, &gateway.row(size), &params, closed_loop(lab, subject, &far, size)?);
-            Ok(())
-        });
-    }
-    if lab.wants(BENCH, &gateway.overload()) {
-        lab.attempt(BENCH, &gateway.overload(), || {
-            let params: Params = [("size".to_owned(), json!(64))].into();
-            results.record(side, BENCH, &gateway.overload(), &params, overload(lab, subject, &far)?);
+    let (namespace, address) = subject.machine.network.far(gateway.linux.is_routed())?;
+    let far = Far { namespace, address };
+    for work in gateway.work.iter().filter(|work| gateway.wants(lab, **work)) {
+        let row = gateway.row(*work);
+        lab.attempt(BENCH, &row, || {
+            let sample = measure(lab, subject, &far, *work, gateway.flows)?;
+            results.record(side, BENCH, &row, &work.params(), sample);
             Ok(())
         });
     }
     Ok(())
 }
 
-/// Starts a load, and lets it go on for a while.
-fn start(lab: &Lab, subject: &Subject, target: SocketAddr, size: usize, mode: Mode) -> Result<Load> {
-    let patience = Duration::from_secs(2);
-    let spec = LoadSpec { targets: vec![target], size, mode, patience, processor: lab.load_processor };
-    let load = subject.machine.network.within(|| Load::start(&spec))?;
-    std::thread::sleep(WARM_UP);
-    Ok(load)
-}
-
-/// Packets that the far end's device has received.
-fn received(far: &Namespace) -> Result<u64> {
-    let table =
-        far.within(|| std::fs::read_to_string("/proc/thread-self/net/dev").context("the namespace has no devices"))?;
-    let line = table.lines().find_map(|line| line.trim().strip_prefix(DEVICE_BESIDE)?.strip_prefix(':'));
-    let packets = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
-    packets.with_context(|| format!("no count of {DEVICE_BESIDE}"))
-}
-
-/// Counts while so many packets are under way, there and back.
-fn closed_loop(lab: &Lab, subject: &mut Subject, far: &Namespace, size: usize) -> Result<Sample> {
-    // It shares its processor with the load, which spins: QEMU has the other one. A port of its own
-    // keeps it from late packets of another load.
-    let end = far.within(|| FarEnd::start((FAR, 0).into(), lab.load_processor, false))?;
-    let mut load = start(lab, subject, end.address(), size, Mode::Window(WINDOW))?;
-    load.record();
-    let (window, before) = (subject.begin()?, load.counts());
-    std::thread::sleep(lab.window);
-    let counts = load.counts() - before;
-    let mut sample = subject.end(window, 2.0 * counts.answered as f64, "packet")?;
-    let report = load.finish()?;
-    if counts.corrupt > 0 || counts.duplicates > 0 {
-        bail!("{} packets were corrupt, {} came twice", counts.corrupt, counts.duplicates);
+fn measure(lab: &Lab, subject: &mut Subject, far: &Far, work: Work, flows: u32) -> Result<Sample> {
+    match work {
+        Loop(size) => loads::closed_loop(lab, subject, far, size),
+        Overload => loads::overload(lab, subject, far),
+        // Each has had two packets then.
+        Flows(count) => loads::sprayed(lab, subject, far, Kind::Udp(64), count, 2 * count),
+        New => loads::sprayed(lab, subject, far, Kind::Udp(64), MOST_FLOWS, 0),
+        Connections => loads::connections(lab, subject, far),
+        Flood => loads::sprayed(lab, subject, far, Kind::Syn, MOST_FLOWS, u64::from(flows) * 11 / 10),
     }
-    if counts.lost > 0 {
-        sample.notes.push(format!("{} of {} packets were lost", counts.lost, counts.sent));
-    }
-    sample.set("p50 us", report.round_trip.p50 as f64 / 1e3);
-    sample.set("p99 us", report.round_trip.p99 as f64 / 1e3);
-    Ok(sample)
 }
 
-/// Counts what passes one way at rates up to four times of what can.
-fn overload(lab: &Lab, subject: &mut Subject, far: &Namespace) -> Result<Sample> {
-    let mut curve = Sample::default();
-    // What finds no room in it is lost without an answer.
-    let end = far.within(|| Ok(UdpSocket::bind((FAR, 0))?))?;
-    let target = end.local_addr()?;
-    let mut one_way = |rate: f64| -> Result<Passed> {
-        let load = start(lab, subject, target, 64, Mode::Rate(rate))?;
-        let (window, before, sent) = (subject.begin()?, received(far)?, load.counts().sent);
-        std::thread::sleep(lab.window);
-        let (received, sent) = (received(far)? - before, load.counts().sent - sent);
-        let sample = subject.end(window, (received as f64).max(1.0), "packet")?;
-        drop(load);
-        // What still stands in queues passes before the next load begins.
-        std::thread::sleep(WARM_UP);
-        let figure = |unit: &str| sample.figures.get(unit).copied().unwrap_or(0.0);
-        let (rate, instructions) = (figure("packets/s"), figure("instructions/packet"));
-        Ok(Passed { rate, sent: rate * sent as f64 / (received as f64).max(1.0), instructions })
-    };
-    let saturation = saturation(&mut one_way)?;
-    let (mut most, mut last) = (0_f64, 0.0);
-    for share in SHARES {
-        let passed = one_way(saturation * share)?;
-        (most, last) = (most.max(passed.rate), passed.rate);
-        curve.set(&format!("packets/s at {share}x"), passed.rate);
-        curve.set(&format!("sent/s at {share}x"), passed.sent);
-        curve.set(&format!("instructions/packet at {share}x"), passed.instructions);
-    }
-    curve.set("packets at 4x to most", last / most);
-    Ok(curve)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
 
-/// What one rate has come to.
-struct Passed {
-    /// Packets per second that arrived.
-    rate: f64,
-    /// Packets per second that were sent.
-    sent: f64,
-    /// Instructions for each that arrived.
-    instructions: f64,
-}
-
-/// Packets per second at which more no longer bring more.
-fn saturation(one_way: &mut impl FnMut(f64) -> Result<Passed>) -> Result<f64> {
-    const STEPS: usize = 8;
-    const STEP: f64 = 1.6;
-    let (mut most, mut rate) = (0_f64, 10_000.0);
-    for _ in 0..STEPS {
-        let passed = one_way(rate)?.rate;
-        most = most.max(passed);
-        if passed < 0.9 * rate {
-            break;
+    #[test]
+    fn each_row_has_a_name_of_its_own_and_those_that_are_compared_are_there() {
+        let all = all();
+        let names: Vec<String> =
+            all.iter().flat_map(|gateway| gateway.work.iter().map(|work| gateway.row(*work))).collect();
+        let known: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        assert_eq!(known.len(), names.len());
+        for (row, base, _) in GROWTH {
+            assert!(known.contains(row) && known.contains(base), "{row} beside {base}");
         }
-        rate *= STEP;
     }
-    Ok(most)
 }

@@ -65,7 +65,11 @@ pub const ALL: &[(&str, &str, Run)] = &[
          several guests: packets between them, and a card that they share; the native web server beside one that spins",
         guest::run,
     ),
-    ("gateway", "packets from one network card to another: a switch; Linux: its bridge", gateway::run),
+    (
+        "gateway",
+        "packets from one network card to another: a switch, a router, a firewall, NAT; the same by Linux",
+        gateway::run,
+    ),
     ("cpu", "loops of four instructions by alignment; the same on Linux", loops::cpu),
     ("mem", "memory read, written and copied, by size and kind; the same on Linux", loops::mem),
     ("boot", "from QEMU's start to the first echo and the first byte of HTTP", boot::run),
