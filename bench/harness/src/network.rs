@@ -136,10 +136,10 @@ impl Network {
         Ok(Network::User { forwards })
     }
 
-    /// Moves the way to the second card into a namespace of its own: whoever wants to get there from
-    /// here has to go through the guest. Returns it, and the address that is there then: [`FAR`] on
-    /// this network where the guest joins both to one, else one of another network, which the
-    /// guest routes to.
+    /// Moves the way to the second card into a namespace of its own: whoever wants to get there
+    /// from here has to go through the guest. Returns it, and the address that is there then:
+    /// [`FAR`] on this network where the guest joins both to one, else one of another network,
+    /// which the guest routes to.
     pub fn far(&self, is_routed: bool) -> Result<(Namespace, Ipv4Addr)> {
         let (far, ()) = Namespace::new(|| Ok(()))?;
         self.within(|| {
