@@ -14,7 +14,7 @@ use culm::Region;
 use culm::connection::NetClient;
 use culm::time::{self, Duration};
 use culm_net::stack::{Event, Settings, Stack};
-use culm_net::testing::{Peer, memory, read_frame, ring, write_packet};
+use culm_net::testing::{Peer, client, read_frame, write_packet};
 use culm_net::{BUFFER_SIZE, Client, Descriptor, HEADROOM, PacketHeader, checksum};
 use libfuzzer_sys::fuzz_target;
 use std::cell::RefCell;
@@ -111,25 +111,7 @@ struct Wire {
 
 impl Wire {
     fn new() -> Self {
-        let bytes = (BUFFERS * BUFFER_SIZE) as usize;
-        let connection = NetClient {
-            promiscuous: 0,
-            rx_filled: ring::<Descriptor>(64),
-            rx_free: ring::<Descriptor>(64),
-            tx_filled: ring::<Descriptor>(64),
-            tx_free: ring::<Descriptor>(64),
-            rx_data: memory(bytes, 0),
-            tx_data: memory(bytes, 0),
-            rx_channel: 0,
-            tx_channel: 1,
-            buffer_size: BUFFER_SIZE,
-            rx_buffer_size: BUFFER_SIZE,
-            owns_rx: 1,
-            linked: 0,
-            rx_large: 0,
-            tx_large: 0,
-            mac: MAC,
-        };
+        let connection = client(MAC, BUFFERS, BUFFER_SIZE);
         Self {
             connection,
             rx: Peer::new(connection.rx_free, connection.rx_filled),

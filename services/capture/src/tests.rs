@@ -2,13 +2,10 @@
 //! takes nothing of its capture. Networks are queues in memory, and time is the test's.
 
 use super::*;
-use culm::Region;
-use culm::connection::NetClient;
 use culm::time::Duration;
-use culm_net::checksum::Sum;
-use culm_net::testing::{Peer, frame, memory, read_frame, ring, write_packet};
+use culm_net::BUFFER_SIZE;
+use culm_net::testing::{Far, Segment, client, frame};
 use culm_net::wire::{Tcp, tcp};
-use culm_net::{BUFFER_SIZE, Descriptor};
 use std::collections::BTreeMap;
 use std::vec::Vec;
 
@@ -19,73 +16,10 @@ const OTHER: [u8; 6] = [2, 0, 0, 0, 0, 3];
 /// Buffers each way.
 const BUFFERS: u32 = 32;
 
-/// Offset of TCP's header in a frame, and of the bytes behind it.
+/// Offset of TCP's header in a frame.
 const TRANSPORT: usize = 34;
-const PAYLOAD: usize = TRANSPORT + tcp::HEADER;
 
 const STEP: Duration = Duration::from_millis(20);
-
-/// The other side of one of the component's networks.
-struct Network {
-    rx: Peer<Descriptor>,
-    tx: Peer<Descriptor>,
-    rx_data: Region,
-    tx_data: Region,
-    /// Receive buffers that the component provides.
-    empty: Vec<Descriptor>,
-}
-
-impl Network {
-    fn new() -> (Self, NetClient) {
-        let size = (BUFFERS * BUFFER_SIZE) as usize;
-        let client = NetClient {
-            promiscuous: 0,
-            rx_filled: ring::<Descriptor>(64),
-            rx_free: ring::<Descriptor>(64),
-            tx_filled: ring::<Descriptor>(64),
-            tx_free: ring::<Descriptor>(64),
-            rx_data: memory(size, 0),
-            tx_data: memory(size, 0),
-            rx_channel: 0,
-            tx_channel: 1,
-            buffer_size: BUFFER_SIZE,
-            rx_buffer_size: BUFFER_SIZE,
-            owns_rx: 1,
-            linked: 0,
-            rx_large: 0,
-            tx_large: 0,
-            mac: OWN,
-        };
-        let network = Self {
-            rx: Peer::new(client.rx_free, client.rx_filled),
-            tx: Peer::new(client.tx_filled, client.tx_free),
-            rx_data: Region::new(client.rx_data),
-            tx_data: Region::new(client.tx_data),
-            empty: Vec::new(),
-        };
-        (network, client)
-    }
-
-    /// Lends the component its buffers to send.
-    fn lend(&mut self) {
-        self.tx.send(&(0..BUFFERS).map(|number| Descriptor::empty(number * BUFFER_SIZE)).collect::<Vec<_>>());
-    }
-
-    /// Takes what the component has sent, and the buffers that it is done with.
-    fn take(&mut self) -> Vec<Vec<u8>> {
-        self.empty.extend(self.rx.take());
-        let packets = self.tx.take();
-        let frames = packets.iter().map(|packet| read_frame(&self.tx_data, *packet)).collect();
-        self.tx.send(&packets.iter().map(|packet| Descriptor::empty(packet.offset)).collect::<Vec<_>>());
-        frames
-    }
-
-    fn bring(&mut self, frame: &[u8]) {
-        let buffer = self.empty.pop().expect("a buffer");
-        let length = write_packet(&self.rx_data, buffer.offset, frame);
-        self.rx.send(&[Descriptor { length, ..buffer }]);
-    }
-}
 
 /// A connection of a client's.
 #[derive(Default)]
@@ -97,23 +31,23 @@ struct Peering {
 
 struct World {
     capture: Capture,
-    net: Network,
-    mirror: Network,
+    net: Far,
+    mirror: Far,
     /// By the client's port.
     peerings: BTreeMap<u16, Peering>,
 }
 
 impl World {
     fn new() -> Self {
-        let ((net, net_client), (mirror, mirror_client)) = (Network::new(), Network::new());
+        let (net, mirror) = (client(OWN, BUFFERS, BUFFER_SIZE), client(OWN, BUFFERS, BUFFER_SIZE));
         let settings = settings().with_addresses("10.0.0.1/24", "").expect("an address");
-        let mut stack = Stack::new(Client::new(net_client), settings);
+        let mut stack = Stack::new(Client::new(net), settings);
         stack.listen(80);
-        let capture = Capture::with(Client::new(mirror_client), stack, Mac::new(OWN), 64 * 1024, 2048);
-        let mut world = Self { capture, net, mirror, peerings: BTreeMap::new() };
+        let capture = Capture::with(Client::new(mirror), stack, Mac::new(OWN), 64 * 1024, 2048);
+        let mut world = Self { capture, net: Far::new(&net), mirror: Far::new(&mirror), peerings: BTreeMap::new() };
         (0..4).for_each(|_| world.turn());
-        world.net.lend();
-        world.mirror.lend();
+        world.net.lend(BUFFERS);
+        world.mirror.lend(BUFFERS);
         world.turn();
         world
     }
@@ -146,23 +80,16 @@ impl World {
     /// The client sends a segment from a port, with this window.
     fn send(&mut self, port: u16, flags: u8, window: u16, payload: &[u8]) {
         let Some(peering) = self.peerings.get_mut(&port) else { return };
-        let mut frame = [OWN, CLIENT].concat();
-        frame.extend([8, 0, 0x45, 0]);
-        frame.extend(((PAYLOAD - 14 + payload.len()) as u16).to_be_bytes());
-        frame.extend([0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 2, 10, 0, 0, 1]);
-        let sum = !Sum::ZERO.add_bytes(&frame[14..34]).fold();
-        frame[24..26].copy_from_slice(&sum.to_le_bytes());
-        frame.extend(port.to_be_bytes());
-        frame.extend([0, 80]);
-        frame.extend(peering.next.to_be_bytes());
-        frame.extend(peering.seen.to_be_bytes());
-        frame.extend([0x50, flags]);
-        frame.extend(window.to_be_bytes());
-        frame.extend([0; 4]);
-        frame.extend(payload);
-        checksum::complete(&mut frame);
+        let segment = Segment {
+            to: (OWN, [10, 0, 0, 1], 80),
+            from: (CLIENT, [10, 0, 0, 2], port),
+            numbers: (peering.next, peering.seen),
+            flags,
+            window,
+            payload,
+        };
         peering.next = peering.next.wrapping_add(payload.len() as u32 + u32::from(flags & tcp::SYN != 0));
-        self.net.bring(&frame);
+        assert!(self.net.bring(&segment.frame()));
         self.turn();
     }
 
@@ -208,7 +135,7 @@ fn who_takes_nothing_of_its_capture_makes_way() {
     assert!(world.ask(50_000, 0).is_empty());
     // More than is sent and not acknowledged.
     for _ in 0..30 {
-        world.mirror.bring(&frame(Mac::new(OTHER), Mac::new(CLIENT), &[7; 1000]));
+        assert!(world.mirror.bring(&frame(Mac::new(OTHER), Mac::new(CLIENT), &[7; 1000])));
         world.turn();
     }
     world.connect(50_001);

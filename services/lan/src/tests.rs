@@ -2,19 +2,19 @@
 
 use crate::Lan;
 use crate::settings::Settings;
-use culm::connection::{NetClient, NetProviderClient};
+use culm::connection::NetClient;
 use culm_dns::message::{Draft, flags, kind};
 use culm_dns::{Question, Servers};
 use culm_ip::dhcp::{self, Answer, Kind, Request, server};
 use culm_ip::neighbour::arp::Arp;
 use culm_ip::{Cidr, LinkAddress};
 use culm_net::provider::{Beginning, Port};
-use culm_net::testing::{memory, ring};
-use culm_net::{Client, Descriptor, PacketHeader};
+use culm_net::testing::{client, provider_of};
+use culm_net::{Client, PacketHeader};
 use std::net::Ipv4Addr;
 use std::vec::Vec;
 
-const BUFFERS: usize = 64;
+const BUFFERS: u32 = 64;
 const SIZE: u32 = 2048;
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const PEER: LinkAddress = LinkAddress([2, 0, 0, 0, 0, 9]);
@@ -29,41 +29,8 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let data = || memory(BUFFERS * SIZE as usize, 0);
-        let provider = NetProviderClient {
-            rx_filled: ring::<Descriptor>(128),
-            rx_free: ring::<Descriptor>(128),
-            tx_filled: ring::<Descriptor>(128),
-            tx_free: ring::<Descriptor>(128),
-            rx_data: data(),
-            tx_data: data(),
-            rx_large: 0,
-            tx_large: 0,
-            rx_channel: 0,
-            tx_channel: 1,
-            buffer_size: SIZE,
-            anti_spoof: 1,
-            mac: MAC,
-            name: Default::default(),
-        };
-        let client = NetClient {
-            mac: MAC,
-            promiscuous: 0,
-            owns_rx: 1,
-            linked: 0,
-            rx_large: 0,
-            tx_large: 0,
-            buffer_size: SIZE,
-            rx_buffer_size: SIZE,
-            rx_filled: provider.rx_filled,
-            rx_free: provider.rx_free,
-            tx_filled: provider.tx_filled,
-            tx_free: provider.tx_free,
-            rx_data: provider.rx_data,
-            tx_data: provider.tx_data,
-            rx_channel: 40,
-            tx_channel: 41,
-        };
+        let client = NetClient { rx_channel: 40, tx_channel: 41, ..client(MAC, BUFFERS, SIZE) };
+        let provider = provider_of(&client, 0, 1);
         let leases = server::Settings {
             own: Cidr::new(OWN, 24).expect("24 of 32"),
             first: Ipv4Addr::new(10, 0, 3, 100),

@@ -8,7 +8,7 @@ use culm::testing::{channels, deadline, set_time, take_log};
 use culm::time::{self, Duration};
 use culm::{Component, Region};
 use culm_net::provider::Port;
-use culm_net::testing::{Peer, frame, memory, ring, write_packet};
+use culm_net::testing::{self, Peer, frame, provider_of, write_packet};
 use culm_net::{Client, Descriptor, ETHERNET_HEADER, Mac, PacketHeader};
 use std::format;
 use std::string::String;
@@ -97,43 +97,9 @@ fn switch(clients: Vec<Port>, uplinks: Vec<Client>, options: &[(&str, &str)]) ->
 
 /// Returns the connections of the switch and a client, with buffers of so many bytes.
 fn connections(client: usize, size: u32) -> (NetProviderClient, NetClient) {
-    let mac = mac(client);
-    let data = || memory(BUFFERS * size as usize, 0);
-    let provider = NetProviderClient {
-        rx_filled: ring::<Descriptor>(128),
-        rx_free: ring::<Descriptor>(128),
-        tx_filled: ring::<Descriptor>(128),
-        tx_free: ring::<Descriptor>(128),
-        rx_data: data(),
-        tx_data: data(),
-        rx_large: 0,
-        tx_large: 0,
-        rx_channel: 2 * client as u32,
-        tx_channel: 2 * client as u32 + 1,
-        buffer_size: size,
-        anti_spoof: 1,
-        mac,
-        name: Default::default(),
-    };
-    let client = NetClient {
-        mac,
-        promiscuous: 0,
-        owns_rx: 1,
-        linked: 0,
-        rx_large: 0,
-        tx_large: 0,
-        buffer_size: size,
-        rx_buffer_size: size,
-        rx_filled: provider.rx_filled,
-        rx_free: provider.rx_free,
-        tx_filled: provider.tx_filled,
-        tx_free: provider.tx_free,
-        rx_data: provider.rx_data,
-        tx_data: provider.tx_data,
-        rx_channel: 40,
-        tx_channel: 41,
-    };
-    (provider, client)
+    let (rx_channel, tx_channel) = (2 * client as u32, 2 * client as u32 + 1);
+    let client = NetClient { rx_channel: 40, tx_channel: 41, ..testing::client(mac(client), BUFFERS as u32, size) };
+    (provider_of(&client, rx_channel, tx_channel), client)
 }
 
 /// One that sends without end to a client which reads slowly leaves the others their part of what

@@ -1,11 +1,10 @@
 //! A provider between two clients, honest and hostile, and through restarts of each.
 
 use super::{Beginning, Port, Tally};
-use crate::testing::{Peer, memory, ring};
+use crate::testing::{Peer, client, memory, provider_of};
 use crate::{Client, Descriptor, ETHERNET_HEADER, LARGE_BUFFER, Mac, PacketHeader};
 use culm::Channels;
 use culm::connection::{NetClient, NetProviderClient};
-use culm_abi::start::Span;
 use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
@@ -17,41 +16,16 @@ const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 /// Returns the connections of a provider and its client.
 fn connections(mac: [u8; 6], large: u32, anti_spoof: bool) -> (NetProviderClient, NetClient) {
     let size = (BUFFERS * SIZE + large * LARGE_BUFFER) as usize;
-    let provider = NetProviderClient {
-        rx_filled: ring::<Descriptor>(16),
-        rx_free: ring::<Descriptor>(16),
-        tx_filled: ring::<Descriptor>(16),
-        tx_free: ring::<Descriptor>(16),
+    let client = NetClient {
+        rx_large: large,
+        tx_large: large,
         rx_data: memory(size, 0),
         tx_data: memory(size, 0),
-        rx_large: large,
-        tx_large: large,
-        rx_channel: 0,
-        tx_channel: 1,
-        buffer_size: SIZE,
-        anti_spoof: anti_spoof.into(),
-        mac,
-        name: Span::default(),
-    };
-    let client = NetClient {
-        promiscuous: 0,
-        mac,
-        owns_rx: 1,
-        linked: 0,
-        rx_large: large,
-        tx_large: large,
-        buffer_size: SIZE,
-        rx_buffer_size: SIZE,
-        rx_filled: provider.rx_filled,
-        rx_free: provider.rx_free,
-        tx_filled: provider.tx_filled,
-        tx_free: provider.tx_free,
-        rx_data: provider.rx_data,
-        tx_data: provider.tx_data,
         rx_channel: 2,
         tx_channel: 3,
+        ..client(mac, BUFFERS, SIZE)
     };
-    (provider, client)
+    (NetProviderClient { anti_spoof: anti_spoof.into(), ..provider_of(&client, 0, 1) }, client)
 }
 
 /// Two clients of one provider, which passes everything from each to the other.

@@ -7,13 +7,12 @@
 use crate::{Http, Observer, PATROL};
 use culm::connection::NetClient;
 use culm::time::{self, Duration, Instant};
-use culm::{Channels, Component, Region};
+use culm::{Channels, Component};
 use culm_http::{Caching, Server, Site, Timeouts, limits};
-use culm_net::checksum::{self, Sum};
 use culm_net::stack::{Settings, Stack};
-use culm_net::testing::{Peer, memory, read_frame, ring, write_packet};
+use culm_net::testing::{Far, Segment, client};
 use culm_net::wire::{Tcp, tcp};
-use culm_net::{BUFFER_SIZE, Client, Descriptor};
+use culm_net::{BUFFER_SIZE, Client};
 use std::vec::Vec;
 
 const SERVER: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -22,9 +21,8 @@ const CLIENT: [u8; 6] = [2, 0, 0, 0, 0, 2];
 /// Buffers each way.
 const BUFFERS: u32 = 32;
 
-/// Offset of TCP's header in a frame, and of the bytes behind it.
+/// Offset of TCP's header in a frame.
 const TRANSPORT: usize = 34;
-const PAYLOAD: usize = TRANSPORT + tcp::HEADER;
 
 /// How long a client may acknowledge nothing of a response.
 const RESPONSE: Duration = Duration::from_secs(15);
@@ -38,12 +36,7 @@ const STEP: Duration = Duration::from_millis(20);
 /// The component, the other side of its network, and a client there.
 struct World {
     http: Http,
-    rx: Peer<Descriptor>,
-    tx: Peer<Descriptor>,
-    rx_data: Region,
-    tx_data: Region,
-    /// Receive buffers that the server provides.
-    empty: Vec<Descriptor>,
+    net: Far,
     /// The client's next sequence number, and the next of the server's that it has not got.
     next: u32,
     seen: u32,
@@ -88,32 +81,10 @@ fn component(connection: NetClient) -> Http {
 impl World {
     /// A client with room for so many bytes, which has asked for the file.
     fn new(room: usize) -> Self {
-        let size = (BUFFERS * BUFFER_SIZE) as usize;
-        let connection = NetClient {
-            promiscuous: 0,
-            rx_filled: ring::<Descriptor>(64),
-            rx_free: ring::<Descriptor>(64),
-            tx_filled: ring::<Descriptor>(64),
-            tx_free: ring::<Descriptor>(64),
-            rx_data: memory(size, 0),
-            tx_data: memory(size, 0),
-            rx_channel: 0,
-            tx_channel: 1,
-            buffer_size: BUFFER_SIZE,
-            rx_buffer_size: BUFFER_SIZE,
-            owns_rx: 1,
-            linked: 0,
-            rx_large: 0,
-            tx_large: 0,
-            mac: SERVER,
-        };
+        let connection = client(SERVER, BUFFERS, BUFFER_SIZE);
         let mut world = Self {
             http: component(connection),
-            rx: Peer::new(connection.rx_free, connection.rx_filled),
-            tx: Peer::new(connection.tx_filled, connection.tx_free),
-            rx_data: Region::new(connection.rx_data),
-            tx_data: Region::new(connection.tx_data),
-            empty: Vec::new(),
+            net: Far::new(&connection),
             next: 77,
             seen: 0,
             unread: Vec::new(),
@@ -126,7 +97,7 @@ impl World {
         for _ in 0..4 {
             world.turn();
         }
-        world.tx.send(&(0..BUFFERS).map(|number| Descriptor::empty(number * BUFFER_SIZE)).collect::<Vec<_>>());
+        world.net.lend(BUFFERS);
         world.turn();
         world.send(tcp::SYN, b"");
         world.turn();
@@ -138,13 +109,9 @@ impl World {
     /// The component has a turn; what it sends comes to the client.
     fn turn(&mut self) {
         self.http.notified(Channels::NONE);
-        self.empty.extend(self.rx.take());
-        let packets = self.tx.take();
-        for packet in &packets {
-            let frame = read_frame(&self.tx_data, *packet);
+        for frame in self.net.take() {
             self.receive(&frame);
         }
-        self.tx.send(&packets.iter().map(|packet| Descriptor::empty(packet.offset)).collect::<Vec<_>>());
     }
 
     /// The client gets a frame: it keeps what follows and what it has room for.
@@ -172,23 +139,15 @@ impl World {
     /// The client sends a segment.
     fn send(&mut self, flags: u8, payload: &[u8]) {
         (self.told, self.owes) = (self.room - self.unread.len(), false);
-        let mut frame = [SERVER, CLIENT].concat();
-        frame.extend([8, 0, 0x45, 0]);
-        frame.extend(((PAYLOAD - 14 + payload.len()) as u16).to_be_bytes());
-        frame.extend([0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 2, 10, 0, 0, 1]);
-        let sum = !Sum::ZERO.add_bytes(&frame[14..34]).fold();
-        frame[24..26].copy_from_slice(&sum.to_le_bytes());
-        frame.extend([0xc0, 0, 0, 80]);
-        frame.extend(self.next.to_be_bytes());
-        frame.extend(self.seen.to_be_bytes());
-        frame.extend([0x50, flags]);
-        frame.extend((self.told as u16).to_be_bytes());
-        frame.extend([0; 4]);
-        frame.extend(payload);
-        checksum::complete(&mut frame);
-        let buffer = self.empty.pop().expect("the server provides buffers");
-        let length = write_packet(&self.rx_data, buffer.offset, &frame);
-        self.rx.send(&[Descriptor { length, ..buffer }]);
+        let segment = Segment {
+            to: (SERVER, [10, 0, 0, 1], 80),
+            from: (CLIENT, [10, 0, 0, 2], 0xc000),
+            numbers: (self.next, self.seen),
+            flags,
+            window: self.told as u16,
+            payload,
+        };
+        assert!(self.net.bring(&segment.frame()), "the server provides buffers");
         self.next = self.next.wrapping_add(payload.len() as u32 + u32::from(flags & tcp::SYN != 0));
     }
 

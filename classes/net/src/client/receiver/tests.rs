@@ -2,7 +2,7 @@
 
 use super::{MAX_PIECES, Receiver};
 use crate::descriptor::flags::{CONTINUES, SEGMENTATION_OFFLOAD};
-use crate::testing::{Peer, frame, memory, ring, write_packet};
+use crate::testing::{Peer, client, frame, memory, ring, write_packet};
 use crate::{Descriptor, HEADROOM, Mac, PIECE_SIZE};
 use culm::Region;
 use culm::connection::NetClient;
@@ -23,24 +23,8 @@ struct World {
 impl World {
     /// The buffers are the client's own, or the device's.
     fn new(owner: bool) -> Self {
-        let connection = NetClient {
-            promiscuous: 0,
-            mac: [2, 0, 0, 0, 0, 1],
-            owns_rx: owner.into(),
-            linked: 0,
-            rx_large: 0,
-            tx_large: 0,
-            buffer_size: SIZE,
-            rx_buffer_size: SIZE,
-            rx_filled: ring::<Descriptor>(CAPACITY),
-            rx_free: ring::<Descriptor>(CAPACITY),
-            tx_filled: ring::<Descriptor>(CAPACITY),
-            tx_free: ring::<Descriptor>(CAPACITY),
-            rx_data: memory((BUFFERS * SIZE) as usize, 0),
-            tx_data: memory((BUFFERS * SIZE) as usize, 0),
-            rx_channel: 0,
-            tx_channel: 1,
-        };
+        let mac = [2, 0, 0, 0, 0, 1];
+        let connection = NetClient { owns_rx: owner.into(), ..client(mac, BUFFERS, SIZE) };
         let mut world = Self {
             receiver: Receiver::new(&connection),
             peer: Peer::new(connection.rx_free, connection.rx_filled),

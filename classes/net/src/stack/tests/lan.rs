@@ -5,7 +5,7 @@ use crate::client::Client;
 use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
 use crate::header::{flags::NEEDS_CHECKSUM, segmentation};
 use crate::stack::{Datagram, Event, Settings, Stack};
-use crate::testing::{Peer, memory, read_frame, ring, write_packet};
+use crate::testing::{Peer, client, memory, read_frame, write_packet};
 use crate::{
     BUFFER_SIZE, Descriptor, ETHERNET_HEADER, HEADROOM, LARGE_BUFFER, MTU, Mac, PacketHeader, checksum, outgoing,
 };
@@ -104,22 +104,11 @@ impl Lan {
     /// With a host whose link takes packets of `mtu` bytes, 0 for Ethernet's.
     pub(crate) fn with_mtu(settings: Settings, mtu: usize) -> Self {
         let connection = NetClient {
-            promiscuous: 0,
-            rx_filled: ring::<Descriptor>(64),
-            rx_free: ring::<Descriptor>(64),
-            tx_filled: ring::<Descriptor>(64),
-            tx_free: ring::<Descriptor>(64),
-            rx_data: memory(BYTES, 0),
-            tx_data: memory(BYTES, 0),
-            rx_channel: 0,
-            tx_channel: 1,
-            buffer_size: BUFFER_SIZE,
-            rx_buffer_size: BUFFER_SIZE,
-            owns_rx: 1,
-            linked: 0,
             rx_large: LARGE,
             tx_large: LARGE,
-            mac: MAC,
+            rx_data: memory(BYTES, 0),
+            tx_data: memory(BYTES, 0),
+            ..client(MAC, BUFFERS, BUFFER_SIZE)
         };
         let mut wire = Wire { mtu, ..Wire::default() };
         let mut config = Config::new(HardwareAddress::Ethernet(EthernetAddress(HOST_MAC)));

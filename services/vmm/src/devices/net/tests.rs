@@ -3,13 +3,11 @@
 use super::*;
 use alloc::vec::Vec;
 use culm::Region;
-use culm::connection::NetProviderClient;
 use culm::guest::MEMORY;
 use culm_guest::virtio::Memory;
 use culm_guest::virtio::testing::set_up;
-use culm_net::Descriptor;
 use culm_net::provider::Port;
-use culm_net::testing::{memory, ring};
+use culm_net::testing::{client, memory, provider_of};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// Where the parts of the guest's queues are, and behind them what it sends.
@@ -33,40 +31,19 @@ struct World {
 fn connected(linked: u32, large: u32) -> (Card, Port) {
     const SMALL: usize = 8;
     const LARGE: usize = 1 << 16;
-    let provider = NetProviderClient {
-        rx_filled: ring::<Descriptor>(16),
-        rx_free: ring::<Descriptor>(16),
-        tx_filled: ring::<Descriptor>(16),
-        tx_free: ring::<Descriptor>(16),
-        rx_data: memory(SMALL * 2048 + large as usize * LARGE, 0),
-        tx_data: memory(SMALL * 2048 + large as usize * LARGE, 0),
-        rx_large: large,
-        tx_large: large,
-        rx_channel: 0,
-        tx_channel: 1,
-        buffer_size: 2048,
-        anti_spoof: 1,
-        mac: MAC,
-        name: Default::default(),
-    };
-    let card = Card::new(NetClient {
-        promiscuous: 0,
-        mac: MAC,
-        owns_rx: 1,
+    let data = || memory(SMALL * 2048 + large as usize * LARGE, 0);
+    let client = NetClient {
         linked,
         rx_large: large,
         tx_large: large,
-        buffer_size: 2048,
-        rx_buffer_size: 2048,
-        rx_filled: provider.rx_filled,
-        rx_free: provider.rx_free,
-        tx_filled: provider.tx_filled,
-        tx_free: provider.tx_free,
-        rx_data: provider.rx_data,
-        tx_data: provider.tx_data,
+        rx_data: data(),
+        tx_data: data(),
         rx_channel: 2,
         tx_channel: 3,
-    });
+        ..client(MAC, SMALL as u32, 2048)
+    };
+    let provider = provider_of(&client, 0, 1);
+    let card = Card::new(client);
     (card, Port::new(&provider))
 }
 
