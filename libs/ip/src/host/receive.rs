@@ -14,35 +14,21 @@ use crate::udp::{Checksum, Datagram, UDP};
 use crate::{Instant, LinkAddress};
 use core::net::{IpAddr, Ipv4Addr};
 
-/// A whole packet, in which version soever.
-struct Whole<'b> {
-    source: IpAddr,
-    destination: IpAddr,
-    protocol: u8,
-    payload: &'b [u8],
-    checksum: Checksum,
-}
+/// No upper layer has anything to do with a packet.
+struct Unwanted;
 
-/// What an upper layer has to do with a packet.
-enum Taken {
-    Yes,
-    No,
-    /// It is broken.
-    Dropped,
-}
-
-impl Whole<'_> {
-    fn is_taken(&self, upper: &impl Upper) -> Taken {
-        let is_taken = if self.protocol == UDP {
-            match Datagram::parse(self.source, self.destination, self.payload, self.checksum) {
-                Ok(datagram) => upper.takes(UDP, datagram.destination_port),
-                Err(_) => return Taken::Dropped,
-            }
-        } else {
-            upper.takes(self.protocol, 0)
-        };
-        if is_taken { Taken::Yes } else { Taken::No }
-    }
+/// Gives a whole packet, of either version, to the upper layer that takes it. A broken datagram is
+/// dropped.
+fn offer<'b>(packet: Payload<'b>, checksum: Checksum, upper: &impl Upper) -> Result<Received<'b>, Unwanted> {
+    let port = if packet.protocol == UDP {
+        match Datagram::parse(packet.source, packet.destination, packet.payload, checksum) {
+            Ok(datagram) => datagram.destination_port,
+            Err(_) => return Ok(Received::Done),
+        }
+    } else {
+        0
+    };
+    if upper.takes(packet.protocol, port) { Ok(Received::Packet(packet)) } else { Err(Unwanted) }
 }
 
 impl Host<'_> {
@@ -134,23 +120,14 @@ impl Node<'_> {
         if packet.protocol == ICMP {
             return self.take_icmp(packet, frame.from, wire);
         }
-        let checksum = if told.is_some() { frame.checksum } else { Checksum::Unknown };
+        let (protocol, came_whole) = (packet.protocol, told.is_some());
+        let checksum = if came_whole { frame.checksum } else { Checksum::Unknown };
         let (source, destination) = (packet.source.into(), packet.destination.into());
-        let (protocol, payload) = (packet.protocol, packet.payload);
-        let problem = match (Whole { source, destination, protocol, payload, checksum }).is_taken(upper) {
-            Taken::Yes => {
-                return Received::Packet(Payload {
-                    source,
-                    destination,
-                    protocol,
-                    payload,
-                    from: frame.from,
-                    came_whole: told.is_some(),
-                });
-            }
-            Taken::Dropped => return Received::Done,
-            Taken::No if protocol == UDP => Problem::Port,
-            Taken::No => Problem::Protocol(9),
+        let whole = Payload { source, destination, protocol, payload: packet.payload, from: frame.from, came_whole };
+        let problem = match offer(whole, checksum, upper) {
+            Ok(received) => return received,
+            Err(Unwanted) if protocol == UDP => Problem::Port,
+            Err(Unwanted) => Problem::Protocol(9),
         };
         if let Some(told) = told
             && self.limiter.allows(now, self.random.next())
@@ -200,22 +177,13 @@ impl Node<'_> {
         }
         let checksum = if came_whole { frame.checksum } else { Checksum::Unknown };
         let (source, destination) = (packet.source.into(), packet.destination.into());
-        let problem = match (Whole { source, destination, protocol, payload, checksum }).is_taken(upper) {
-            Taken::Yes => {
-                return Received::Packet(Payload {
-                    source,
-                    destination,
-                    protocol,
-                    payload,
-                    from: frame.from,
-                    came_whole,
-                });
-            }
-            Taken::Dropped => return Received::Done,
-            Taken::No if protocol == UDP => Problem::Port,
+        let whole = Payload { source, destination, protocol, payload, from: frame.from, came_whole };
+        let problem = match offer(whole, checksum, upper) {
+            Ok(received) => return received,
+            Err(Unwanted) if protocol == UDP => Problem::Port,
             // Of a packet without extension headers, whose place is known.
-            Taken::No if packet.next_header == protocol => Problem::Protocol(6),
-            Taken::No => return Received::Done,
+            Err(Unwanted) if packet.next_header == protocol => Problem::Protocol(6),
+            Err(Unwanted) => return Received::Done,
         };
         if came_whole {
             self.tell_ipv6(packet, frame, problem, now, wire);
