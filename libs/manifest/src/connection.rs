@@ -1,6 +1,7 @@
 //! Kinds of connection that a component can ask for, and the classes of devices: those that
 //! `culm-abi` declares.
 
+use crate::need::Need;
 use crate::needs::Needs;
 use crate::problem::Located;
 use core::cmp::Ordering;
@@ -149,6 +150,10 @@ pub struct Connection {
     pub optional: bool,
     /// Kind of memory that it must be, where that matters; regions only.
     pub memory: Option<MemoryKind>,
+    /// The least size with which the component can do what it is configured for; regions only.
+    pub min_size: Option<Located<Need>>,
+    /// Whether the component has to write to it; regions only.
+    pub writes: bool,
     /// The needs of a device that the component owns itself; of the kind `device` only.
     pub needs: Option<Needs>,
     /// The class's keys that a system must set to true for it; clients of a class only.

@@ -7,17 +7,17 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod cache_control;
 mod connection;
 mod driver;
-mod ipv4;
-mod ipv6;
 mod kind;
 mod manifest;
 mod need;
 mod needs;
 pub mod problem;
 pub mod reader;
+mod relations;
 mod sha256;
 mod switch_ports;
 mod syntax;
@@ -32,4 +32,5 @@ pub use manifest::{DEFAULT_STACK, Manifest, RESERVED};
 pub use need::Need;
 pub use needs::{MAX_INTERRUPTS, Needs, Trigger};
 pub use problem::{Located, Problem};
+pub use relations::{Relations, network_of};
 pub use value::{ConfigField, ConfigType, Value};

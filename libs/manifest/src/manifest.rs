@@ -7,6 +7,7 @@ use crate::need::Need;
 use crate::needs::{Needs, read_needs};
 use crate::problem::{Located, Problem, suggest};
 use crate::reader::{Entry, Problems, TableReader, check_name, parse_table};
+use crate::relations::{self, Relations};
 use crate::units::format_size;
 use crate::value::{ConfigField, ConfigType, Value};
 use core::ops::Range;
@@ -146,6 +147,10 @@ fn read(text: &str, problems: &mut Problems) -> Option<Manifest> {
     if let Some(need) = &min_heap {
         check_need(need, heap, &config, problems);
     }
+    for need in connections.iter().filter_map(|connection| connection.min_size.as_ref()) {
+        check_need(need, None, &config, problems);
+    }
+    relations::check(&config, &connections, problems);
     let driver = driver?;
     // Which classes a fused driver provides is known when the one that it fuses is.
     if driver.as_ref().is_none_or(|driver| driver.fuses.is_none()) {
@@ -315,6 +320,8 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
     let kind = table.require("kind").and_then(|entry| entry.choice(ConnectionKind::names(), problems));
     let optional = table.take("optional").map_or(Some(false), |entry| entry.boolean(problems).map(|value| value.value));
     let memory = table.take("memory");
+    let min_size = read_need(table, "min_size", None, problems);
+    let writes = table.take("writes");
     let compatible = table.take("compatible");
     let needs = match compatible {
         Some(compatible) => read_needs(table, Some(compatible), table.span.clone(), problems).map(Some),
@@ -338,6 +345,19 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
                 .help("leave `memory` out, or make the connection's kind `region`"),
         );
     }
+    for entry in writes.iter().filter(|_| !kind.value.is::<Region>()) {
+        problems.push(
+            Problem::new(entry.key.span.clone(), "only a region is written")
+                .help("leave `writes` out, or make the connection's kind `region`"),
+        );
+    }
+    if let Some(size) = min_size.as_ref().filter(|_| !kind.value.is::<Region>()) {
+        problems.push(
+            Problem::new(size.span.clone(), "only a region has a size")
+                .help("leave `min_size` out, or make the connection's kind `region`"),
+        );
+    }
+    let writes = writes.and_then(|entry| entry.boolean(problems)).is_some_and(|writes| writes.value);
     let memory = memory.and_then(|entry| entry.choice(MemoryKind::NAMES, problems)).map(|memory| memory.value);
     let needs = needs?;
     if needs.is_some() && !kind.value.is::<Device>() {
@@ -380,6 +400,8 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
         kind,
         optional,
         memory,
+        min_size,
+        writes,
         needs,
         requires,
         file_system,
@@ -393,7 +415,9 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
 fn read_field(name: String, table: &mut TableReader<'_>, problems: &mut Problems) -> Option<ConfigField> {
     let kind = table.require("type").and_then(|entry| entry.choice(ConfigType::NAMES, problems));
     let optional = table.take("optional").map_or(Some(false), |entry| entry.boolean(problems).map(|value| value.value));
-    let of = kind.as_ref().map(|kind| kind.value);
+    let relations = Relations::read(table, problems);
+    // The count of a range's addresses is a number.
+    let of = kind.as_ref().map(|kind| if relations.from.is_some() { ConfigType::U32 } else { kind.value });
     let (min, max) = (read_bound(table, "min", of, problems), read_bound(table, "max", of, problems));
     let gzip = table.take("gzip");
     let description = read_description(table, problems);
@@ -404,7 +428,8 @@ fn read_field(name: String, table: &mut TableReader<'_>, problems: &mut Problems
     }
     let gzip = gzip.is_some_and(|entry| entry.boolean(problems).is_some_and(|value| value.value));
     let optional = optional?;
-    let mut field = ConfigField { name, kind: kind.value, default: None, optional, min, max, gzip, description };
+    let mut field =
+        ConfigField { name, kind: kind.value, default: None, optional, min, max, gzip, relations, description };
     if let Some(entry) = default {
         if field.optional {
             problems.push(

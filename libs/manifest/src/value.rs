@@ -2,7 +2,9 @@
 
 use crate::problem::{Located, Problem};
 use crate::reader::{Entry, Problems};
-use crate::{cache_control, ipv4, ipv6, sha256, switch_ports};
+use crate::relations::Relations;
+use crate::{address, cache_control, sha256, switch_ports};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Type of a configuration field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -140,10 +142,13 @@ pub struct ConfigField {
     pub optional: bool,
     /// Least value allowed (numbers), or least length (text and lists).
     pub min: Option<i128>,
-    /// Greatest value allowed (numbers), or greatest length (text and lists).
+    /// Greatest value allowed (numbers), or greatest length (text and lists); of the last address
+    /// of a range, the most addresses that the range has.
     pub max: Option<i128>,
     /// Folders only: files are packed with their gzip form besides, where that is smaller.
     pub gzip: bool,
+    /// What it has to do with other fields, and with connections.
+    pub relations: Relations,
     /// Its purpose, one sentence.
     pub description: String,
 }
@@ -163,10 +168,10 @@ impl ConfigField {
                 return self.read_number(entry, problems);
             }
             ConfigType::String => Value::Text(entry.text(problems)?.value),
-            ConfigType::Ipv4 => Value::Text(ipv4::address(entry, problems)?),
-            ConfigType::Ipv4Network => Value::Text(ipv4::network(entry, problems)?),
-            ConfigType::Ipv6 => Value::Text(ipv6::address(entry, problems)?),
-            ConfigType::Ipv6Network => Value::Text(ipv6::network(entry, problems)?),
+            ConfigType::Ipv4 => Value::Text(address::address::<Ipv4Addr>(entry, problems)?),
+            ConfigType::Ipv4Network => Value::Text(address::network::<Ipv4Addr>(entry, problems)?),
+            ConfigType::Ipv6 => Value::Text(address::address::<Ipv6Addr>(entry, problems)?),
+            ConfigType::Ipv6Network => Value::Text(address::network::<Ipv6Addr>(entry, problems)?),
             ConfigType::Sha256 => Value::Text(sha256::read(entry, problems)?),
             ConfigType::Mac => Value::Mac(entry.mac(problems)?.value),
             ConfigType::Duration => Value::Unsigned(entry.duration(problems)?.value),
@@ -181,7 +186,7 @@ impl ConfigField {
                 if text.contains('\n') { Value::Text(text) } else { Value::Path(text) }
             }
         };
-        if let Some(measure) = measure(&value)
+        if let Some(measure) = measure(&value).filter(|_| self.relations.from.is_none())
             && (self.min.is_some_and(|min| measure < min) || self.max.is_some_and(|max| measure > max))
         {
             problems.push(Problem::new(span, format!("`{}` is out of range", self.name)).help(self.bounds_in_words()));

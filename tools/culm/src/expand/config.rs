@@ -105,6 +105,14 @@ fn file(draft: &mut Draft<'_>, path: Located<String>) -> ConfigValue {
 /// Reads a file of rules, which are checked where the networks are known.
 fn rules(draft: &mut Draft<'_>, path: &Located<String>) -> ConfigValue {
     let full = draft.as_written(&path.value);
+    // A rule has several words, and seldom a file's name.
+    if path.value.contains(' ') && !full.exists() {
+        let message = "rules in the system file stand in several lines; in one they are the path of a file";
+        let help = "put three quotation marks before them and behind, and each rule in a line: '''\n…\n'''";
+        let diagnostic = draft.at(&path.span, message).help(help);
+        draft.error(diagnostic);
+        return ConfigValue::Absent;
+    }
     match std::fs::metadata(&full) {
         Ok(metadata) if metadata.is_file() => match Source::read(&full) {
             Ok(source) => {

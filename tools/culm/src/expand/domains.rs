@@ -1,7 +1,7 @@
 //! Protection domains: from the options that a table gives to a checked [`Domain`].
 
 use super::config;
-use super::draft::{Domain, Draft, is_application};
+use super::draft::{Domain, Draft, is_application, number};
 use crate::description::catalogue::CatalogueComponent;
 use crate::description::system::{DEFAULT_RESTART, DomainOptions, DomainTable};
 use crate::plan::{Budget, ConfigValue, FaultAction, LogLevel, Origin};
@@ -152,11 +152,7 @@ fn check_heap(
     configured: &Range<usize>,
 ) {
     let need = &manifest.min_heap;
-    let value_of = |name: &str| {
-        let found = manifest.config.iter().zip(config).find(|(field, _)| field.name == name);
-        if let Some((_, ConfigValue::Unsigned(value))) = found { *value } else { 0 }
-    };
-    let least = need.bytes(value_of);
+    let least = need.bytes(|name| number(manifest, config, name));
     if need.fields().is_empty() {
         return check_least(draft, manifest, "heap", given, least);
     }

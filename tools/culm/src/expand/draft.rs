@@ -153,6 +153,19 @@ pub struct Domain<'a> {
     pub config: Vec<ConfigValue>,
 }
 
+impl Domain<'_> {
+    /// The number or size that its configuration has for a field; 0 if it has none.
+    pub fn number(&self, field: &str) -> u64 {
+        number(self.manifest, &self.config, field)
+    }
+}
+
+/// The number or size that a component's configuration has for a field; 0 if it has none.
+pub fn number(manifest: &Manifest, config: &[ConfigValue], field: &str) -> u64 {
+    let found = manifest.config.iter().zip(config).find(|(own, _)| own.name == field);
+    if let Some((_, ConfigValue::Unsigned(value))) = found { *value } else { 0 }
+}
+
 /// A class connection of a domain to a provider.
 pub struct Client {
     pub domain: DraftDomain,

@@ -2,11 +2,12 @@
 //! connected to. A mistake is underlined where the rule stands: in the file of rules, or in the
 //! system file.
 
-use super::draft::{Draft, DraftDomain};
+use super::draft::{Domain, Draft, DraftDomain};
 use crate::diagnostics::{Diagnostic, Source};
-use culm_firewall::{Problem, Zones, parse};
-use culm_manifest::ConfigType;
+use crate::plan::ConfigValue;
+use culm_firewall::{Lender, Nat, Problem, RuleSet, Zones, parse};
 use culm_manifest::reader::Problems;
+use culm_manifest::{ConfigField, ConfigType};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -77,8 +78,29 @@ fn check_rules(draft: &mut Draft<'_>, domain: DraftDomain, text: &str, place: &P
     let names: Vec<&str> = own.map(|(_, connection)| connection.name.as_str()).collect();
     // A connection that is missing has been reported.
     let Ok(zones) = Zones::new(&names) else { return };
-    for problem in parse(text, &zones).err().unwrap_or_default() {
-        draft.error(place.diagnostic(problem));
+    match parse(text, &zones) {
+        Ok(rules) => check_own_addresses(draft, domain, &rules, place),
+        Err(problems) => problems.into_iter().for_each(|problem| draft.error(place.diagnostic(problem))),
+    }
+}
+
+/// Refuses a NAT to the component's own address on a network where it has none.
+fn check_own_addresses(draft: &mut Draft<'_>, domain: DraftDomain, rules: &RuleSet, place: &Place) {
+    let nats: Vec<&Nat> = rules.nats().iter().filter(|nat| matches!(nat.to, Lender::Own)).collect();
+    for zone in rules.zones().all() {
+        let name = rules.zones().name(zone);
+        let Domain { manifest, config, .. } = &draft.domains[domain];
+        let is_address = |field: &ConfigField| {
+            field.kind == ConfigType::Ipv4Network && field.relations.of.as_ref().is_some_and(|of| of.value == name)
+        };
+        let fields: Vec<_> = manifest.config.iter().zip(config).filter(|(field, _)| is_address(field)).collect();
+        let Some((field, ConfigValue::Absent)) = fields.first() else { continue };
+        let help = format!("give `{}`, or write the addresses behind `to`", field.name);
+        for nat in nats.iter().filter(|nat| nat.matching.exits.contains(zone)) {
+            let message = format!("the router has no IPv4 address of its own on `{name}`");
+            let diagnostic = Diagnostic::at(&place.source, place.of(&nat.span), message).help(help.clone());
+            draft.error(diagnostic);
+        }
     }
 }
 

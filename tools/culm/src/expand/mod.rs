@@ -6,6 +6,7 @@
 //! queues and regions, and fills in the plan. What is particular to a class of devices is in
 //! [`crate::class`].
 
+mod addresses;
 mod assemble;
 mod channels;
 mod circles;
@@ -121,6 +122,7 @@ fn resolve(mut draft: Draft<'_>) -> Result<Draft<'_>, Diagnostics> {
     providers::check_clients(&mut draft);
     circles::check(&mut draft);
     switch_ports::check(&mut draft);
+    addresses::check(&mut draft);
     firewall_rules::check(&mut draft);
     if draft.diagnostics.is_empty() {
         memory::check_address_spaces(&mut draft);

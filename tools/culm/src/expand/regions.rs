@@ -1,12 +1,12 @@
 //! `[[region]]`: memory that the description names itself.
 
-use super::draft::{Draft, Region};
+use super::draft::{Draft, DraftDomain, Region};
 use crate::description::resources::in_words;
 use crate::description::system::RegionTable;
 use crate::plan::PhysicalRange;
 use culm_abi::memory::{IMAGE_OFFSET, PAGE_SIZE};
 use culm_manifest::units::format_size;
-use culm_manifest::{ConnectionKind, Located};
+use culm_manifest::{Connection, ConnectionKind, Located};
 
 /// Resolves the regions and checks the fixed addresses.
 pub fn resolve(draft: &mut Draft<'_>) {
@@ -46,12 +46,44 @@ fn resolve_region<'a>(draft: &mut Draft<'a>, table: &'a RegionTable) {
                 .help(format!("write `kind = \"{}\"`", needed.name()));
             draft.error(diagnostic);
         }
+        check_writes(draft, connection, end, *writable);
+        check_need(draft, table, domain, connection);
         mappings.push((domain, slot, *writable));
     }
     if let Some(at) = &table.at {
         check_address(draft, table, at);
     }
     draft.regions.push(Region { table, mappings });
+}
+
+/// Checks that a component that has to write may.
+fn check_writes(draft: &mut Draft<'_>, connection: &Connection, end: &Located<(String, String)>, writable: bool) {
+    if connection.writes && !writable {
+        let (domain, name) = &end.value;
+        let message = format!("`{domain}` has to write to its region `{name}`, and may only read it");
+        let help = format!("write `\"{domain}.{name}\" = \"rw\"`");
+        let diagnostic = draft.at(&end.span, message).help(help);
+        draft.error(diagnostic);
+    }
+}
+
+/// Checks that a region has what its component needs with its configuration.
+fn check_need(draft: &mut Draft<'_>, table: &RegionTable, domain: DraftDomain, connection: &Connection) {
+    let Some(need) = &connection.min_size else { return };
+    let domain = &draft.domains[domain];
+    let least = need.value.bytes(|name| domain.number(name));
+    if table.size.value >= least {
+        return;
+    }
+    let needs = format_size(least.checked_next_multiple_of(PAGE_SIZE).unwrap_or(least));
+    let message = format!(
+        "a region of {} is less than the {needs} that `{}` needs with its configuration",
+        format_size(table.size.value),
+        domain.name.value
+    );
+    let help = format!("write `size = \"{needs}\"`, or configure it for less; it needs {}", need.value);
+    let diagnostic = draft.at(&table.size.span, message).help(help);
+    draft.error(diagnostic);
 }
 
 /// Checks that a region has bytes, and no more than the board.

@@ -120,6 +120,18 @@ fn connection() -> Table {
             key("optional", "true or false", "false", "it may be left out, and the field is an `Option`"),
             key("memory", choices(MemoryKind::NAMES), "any kind", "regions only: the kind of memory that it must be"),
             key(
+                "min_size",
+                NEED,
+                "any size",
+                "regions only: the least size with which the component can do what it is configured for, counted like `min_heap`",
+            ),
+            key(
+                "writes",
+                "true or false",
+                "false",
+                "regions only: whether the component has to write to it, so that a system that lets it only read is refused",
+            ),
+            key(
                 "compatible",
                 "texts",
                 "it owns no device",
@@ -175,7 +187,32 @@ fn config() -> Table {
             ),
             key("optional", "true or false", "false", "it may be left out, and the field is an `Option`"),
             key("min", BOUND, "no bound", "the least value, or the least length of text and lists"),
-            key("max", BOUND, "no bound", "the greatest value, or the greatest length"),
+            key(
+                "max",
+                BOUND,
+                "no bound",
+                "the greatest value, or the greatest length; with `from`, the most addresses",
+            ),
+            key(
+                "of",
+                "name of a connection",
+                "it is about none",
+                "the optional connection that it is about: it is refused where that is not there",
+            ),
+            key(
+                "within",
+                "texts",
+                "anywhere",
+                "addresses only: fields of networks (`ipv4-network`, `ipv6-network`), in one of which it has to be the address of \
+                 another host, or link-local",
+            ),
+            key(
+                "from",
+                "name of a field",
+                "it ends no range",
+                "addresses only: the field with the first address of a range, whose last one it is. No other address of the \
+                 configuration may be in the range",
+            ),
             key(
                 "gzip",
                 "true or false",
@@ -286,7 +323,8 @@ mod tests {
         let asked = asked(concat!(
             include_str!("../../../../libs/manifest/src/driver.rs"),
             include_str!("../../../../libs/manifest/src/manifest.rs"),
-            include_str!("../../../../libs/manifest/src/needs.rs")
+            include_str!("../../../../libs/manifest/src/needs.rs"),
+            include_str!("../../../../libs/manifest/src/relations.rs")
         ));
         let tables = tables();
         let described: BTreeSet<String> =
