@@ -92,7 +92,8 @@ fn what_was_sent_again_for_nothing_tells_how_late_it_came() {
     script.expect(". 10869+988 ack 1");
     script.expect(". 11857+988 ack 1");
     script.nothing();
-    // The others may be as late: they were sent 100.5 ms ago, and timestamps are whole milliseconds.
+    // The others may be as late: they were sent 100.5 ms ago, and timestamps are whole
+    // milliseconds.
     script.wait();
     assert_eq!(script.now, 1_201_000);
     script.expect(". 989+988 ack 1");
