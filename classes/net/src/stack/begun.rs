@@ -1,10 +1,10 @@
 //! The handshakes that were completed lately, so that none is completed twice.
 //!
 //! A cookie is good for a while ([`super::cookie`]), and the segment that brings it back is all
-//! that a connection begins with. Where the connection is over and its place free, the network, or who
-//! has listened to it, may bring that segment once more: a second connection would begin with the
-//! same request. Each cookie that began a connection is kept here for as long as it is good, in a
-//! place of its own by its hash. A later one in that place drives it out: the younger one is the
+//! that a connection begins with. Where the connection is over and its place free, the network, or
+//! who has listened to it, may bring that segment once more: a second connection would begin with
+//! the same request. Each cookie that began a connection is kept here for as long as it is good, in
+//! a place of its own by its hash. A later one in that place drives it out: the younger one is the
 //! one that the network is likelier to bring again.
 
 use alloc::boxed::Box;
