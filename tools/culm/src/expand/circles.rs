@@ -1,8 +1,9 @@
-//! Circles of providers: components in devices' places that are clients of each other.
+//! Circles of providers: components in devices' places that are clients of each other, and loops of
+//! switches, which need no circle.
 
 use super::channels::path;
 use super::draft::{Draft, DraftDomain, Service};
-use culm_manifest::DeviceClass;
+use culm_manifest::{ConfigType, DeviceClass};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -16,6 +17,42 @@ pub fn check(draft: &mut Draft<'_>) {
     for class in classes {
         check_class(draft, class);
     }
+    check_switches(draft);
+}
+
+/// Refuses a second way from one switch to another: a frame for all would go round without end.
+fn check_switches(draft: &mut Draft<'_>) {
+    let is_switch = |domain: DraftDomain| {
+        draft.domains[domain].manifest.config.iter().any(|field| field.kind == ConfigType::SwitchPorts)
+    };
+    let clients = draft.clients.iter().enumerate();
+    let ways: Vec<(DraftDomain, DraftDomain, usize)> = clients
+        .filter(|(_, client)| client.named_at.is_some() && is_switch(client.domain))
+        .map(|(index, client)| (client.domain, draft.providers[client.provider].domain, index))
+        .filter(|(_, to, _)| is_switch(*to))
+        .collect();
+    // Those that are circles besides have been reported.
+    if !is_circle_free(&ways) {
+        return;
+    }
+    for (count, &(from, to, client)) in ways.iter().enumerate() {
+        let earlier = ways.iter().take(count);
+        let both: Vec<_> = earlier.flat_map(|&(from, to, client)| [(from, to, client), (to, from, client)]).collect();
+        let Some(path) = path(&both, from, to) else { continue };
+        let name = |domain: DraftDomain| draft.domains[domain].name.value.as_str();
+        let message = format!("a loop of switches: there is another way from `{}` to `{}`", name(from), name(to));
+        let help = "a frame for all would go round without end; leave one of the ways out";
+        let mut diagnostic = draft.at(&named_at(draft, client), message).help(help);
+        for edge in path {
+            diagnostic = diagnostic.related(draft.source, named_at(draft, both[edge].2), "the other way");
+        }
+        draft.error(diagnostic);
+    }
+}
+
+/// Whether nobody is a client of its own by way of others.
+fn is_circle_free(edges: &[(DraftDomain, DraftDomain, usize)]) -> bool {
+    edges.iter().all(|(from, to, _)| path(edges, *to, *from).is_none())
 }
 
 fn check_class(draft: &mut Draft<'_>, class: DeviceClass) {
