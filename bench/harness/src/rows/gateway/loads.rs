@@ -30,6 +30,9 @@ const SOURCES: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 4);
 /// How long is waited until packets of as many flows as are wanted have come.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long the first answer is waited for. The question may be lost, and is sent again then.
+const FIRST_ANSWER: Duration = Duration::from_secs(8);
+
 /// Clients that open connections.
 const CLIENTS: usize = 16;
 
@@ -72,7 +75,13 @@ pub(super) fn closed_loop(lab: &Lab, subject: &mut Subject, far: &Far, size: usi
     // One packet after the other first: of many, a router that does not know its neighbours yet
     // drops most.
     let first = end()?;
-    drop(start(lab, subject, first.address(), size, Mode::Window(1))?);
+    let load = start(lab, subject, first.address(), size, Mode::Window(1))?;
+    let patience = Instant::now() + FIRST_ANSWER;
+    while load.counts().answered == 0 && Instant::now() < patience {
+        spawn::go_on()?;
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(load);
     let end = end()?;
     let mut load = start(lab, subject, end.address(), size, Mode::Window(WINDOW))?;
     load.record();
