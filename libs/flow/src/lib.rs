@@ -46,6 +46,7 @@ mod table;
 mod tcp;
 mod transport;
 mod tuple;
+mod watch;
 
 pub use answer::{LONGEST_ANSWER, Problem, answer, may_be_answered};
 pub use flow::{Direction, Flow, State, Timeouts};
@@ -59,3 +60,4 @@ pub use record::memory_words;
 pub use table::{Adopted, Cause, Id, Refusal, Settings, Table, Tracked};
 pub use transport::{Quoted, Segment, Transport, checksum_is_right, flags};
 pub use tuple::{ICMP, ICMP6, SCTP, TCP, Tuple, UDP};
+pub use watch::Watch;

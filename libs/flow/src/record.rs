@@ -7,7 +7,7 @@
 //! anything else of it changes. While it is there, each change is of one word, and each word by
 //! itself is at most one packet old: the router may be stopped between any two stores. The part
 //! that never changes is sealed by its hash, which notices what was written by mistake. Nobody else
-//! maps the memory, so the hash needs no secret.
+//! maps the memory for writing, so the hash needs no secret.
 
 use crate::flow::{Direction, Flow, State};
 use crate::hash::Key;
@@ -21,7 +21,7 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 const RECORD: usize = 24;
 
 /// Words in front of the flows.
-const HEADER: usize = 2;
+pub(crate) const HEADER: usize = 2;
 
 /// First word of memory of this layout.
 const SIGNATURE: u64 = u64::from_be_bytes(*b"culmflo1");
@@ -151,6 +151,17 @@ impl<'a> Records<'a> {
         self.set_sides(slot, sides);
         store_all(record, PACKETS, [0; 4]);
         self.set_state(slot, state);
+    }
+
+    /// Changes the tag of a flow in a slot.
+    pub fn set_tag(&self, slot: u32, tag: u64) {
+        let record = &self.records[slot as usize];
+        let state = record[STATE].load(Relaxed);
+        // The tag is sealed: a router that is stopped in between loses the flow.
+        self.clear(slot);
+        record[TAG].store(tag, Relaxed);
+        record[SEAL].store(seal(record), Relaxed);
+        record[STATE].store(state, Release);
     }
 
     /// Frees a slot.

@@ -411,6 +411,25 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// Asks about each flow whether it may go on: `judge` returns what is to be remembered of it
+    /// from now on ([`Flow::tag`]), or `None` if it is to be removed. Returns how many were
+    /// removed. It takes a time that the table's capacity decides.
+    pub fn review(&mut self, mut judge: impl FnMut(&Flow) -> Option<u64>, mut gone: impl FnMut(&Flow, Cause)) -> usize {
+        let mut removed = 0;
+        for slot in 0..self.capacity() as u32 {
+            let Some(flow) = self.records.flow(slot) else { continue };
+            match judge(&flow) {
+                Some(tag) if tag == flow.tag => {}
+                Some(tag) => self.records.set_tag(slot, tag),
+                None => {
+                    self.leave(slot, Cause::Removed, &mut gone);
+                    removed += 1;
+                }
+            }
+        }
+        removed
+    }
+
     fn class(&self, slot: u32, state: State) -> usize {
         class(state, self.records.protocol(slot))
     }

@@ -19,11 +19,11 @@ use culm::connection::FileClient;
 use culm::time::{self, Duration, Instant};
 use culm::{Channels, Component, Progress, run_rounds};
 use culm_clock::Clock;
+use culm_guard::Guard;
 use culm_http::site::File;
 use culm_http::{Caching, Renderer, Server, Site, Timeouts, limits};
 use culm_net::stack::{Event, Settings, Stack};
 use http::crashes::Crashes;
-use http::guard::{self, Guard};
 use http::network::Network;
 use http::status::{self, Source, Status};
 use http::store::Store;
@@ -239,10 +239,10 @@ fn site(config: &Config) -> Site {
 /// The files of a file service, and who may change them.
 fn store(config: &Config, connection: &FileClient) -> Store {
     // The tool has checked that it is one.
-    let hash = config.upload_token_sha256.and_then(guard::read_hash);
+    let hash = config.upload_token_sha256.and_then(culm_guard::read_hash);
     // Without a source of random numbers, others can tell which hosts share a group.
     let seed = culm::random::words().unwrap_or_default();
-    let uploads = hash.map(|hash| (Guard::new(hash, time::ticks(guard::PAUSE), seed), config.upload_limit));
+    let uploads = hash.map(|hash| (Guard::new(hash, time::ticks(culm_guard::PAUSE), seed), config.upload_limit));
     let caching = Caching::new(config.cache.iter());
     Store::connect(connection, config.connections as usize, uploads, caching, time::ticks(OPEN_FILE))
 }

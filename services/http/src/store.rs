@@ -28,7 +28,6 @@ mod properties;
 mod reading;
 mod waiting;
 
-use crate::guard::Guard;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -38,6 +37,7 @@ use changes::{Change, Stage};
 use culm::Progress;
 use culm::connection::FileClient;
 use culm_file::{BLOCK, Client, Completion};
+use culm_guard::Guard;
 use culm_http::Caching;
 use culm_http::files::{Files, Found, KeptHead, Offer, Permission, Purpose, Trouble};
 use open::{OPEN, Seen, Shared};

@@ -15,6 +15,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod desk;
 mod journal;
 mod networks;
 mod policy;
@@ -32,6 +33,7 @@ use culm::time::Duration;
 use culm::{Channels, Component, Progress, ROUNDS, run_rounds, time};
 use culm_net::client::{Receiver, Transmitter};
 use culm_net::{Client, PacketHeader};
+use desk::Desk;
 use router::{Cards, LONGEST_FRAME, Router, Tally};
 
 culm::component!(Gateway);
@@ -42,6 +44,7 @@ const TURNS: usize = 8;
 
 struct Gateway {
     clients: Vec<Client>,
+    desk: Desk,
     router: Router,
     /// For a frame that lies in several of a card's buffers.
     whole: Box<[u8]>,
@@ -52,8 +55,8 @@ impl Component for Gateway {
     type Connections = Connections;
 
     fn init(config: Config, connections: Connections) -> Self {
-        let (router, clients) = settings::start(config, connections);
-        let mut this = Self { clients, router, whole: vec![0; LONGEST_FRAME].into_boxed_slice() };
+        let (router, desk, clients) = settings::start(config, connections);
+        let mut this = Self { clients, desk, router, whole: vec![0; LONGEST_FRAME].into_boxed_slice() };
         this.turn();
         this
     }
@@ -65,6 +68,7 @@ impl Component for Gateway {
 
 impl Gateway {
     fn turn(&mut self) {
+        self.desk.serve(&mut self.router);
         run_rounds(ROUNDS, || self.round());
         let deadline = self.router.deadline();
         if deadline != culm_ip::Instant::NEVER {

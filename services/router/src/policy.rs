@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use culm_firewall::{Ends, Engine, Key, Lender, Outcome, RuleSet, TooLarge, Verdict, Zone};
 use culm_flow::{Flow, ICMP, ICMP6, Inward, Mistake, Nat, Packet, Pool, Transport, Tuple};
+use culm_report::Counts;
 
 /// Bytes that the rules' tables take at most.
 const TABLES: usize = 1 << 20;
@@ -57,6 +58,8 @@ pub struct Policy {
     zones: Vec<Zone>,
     /// How many packets each rule was about, the default's last.
     counts: Vec<u64>,
+    /// Where others see that.
+    shown: Counts<'static>,
     /// Spreads sources over the addresses of a rule.
     spread: culm_flow::Key,
 }
@@ -100,7 +103,7 @@ impl Policy {
         lent_addresses.dedup();
         let zones = networks.all().iter().filter_map(|network| rules.zones().find(network.name)).collect();
         let counts = vec![0; rules.rules().len() + 1];
-        Ok(Self { engine, rules, lent, nat, lent_addresses, zones, counts, spread: key })
+        Ok(Self { engine, rules, lent, nat, lent_addresses, zones, counts, shown: Counts::default(), spread: key })
     }
 
     /// Returns whether the router answers for an address that it lends.
@@ -134,11 +137,11 @@ impl Policy {
             None => Verdict { outcome: self.rules.default_outcome(), rule: None },
         };
         let count = verdict.rule.unwrap_or(self.rules.rules().len());
-        if let Some(count) = self.counts.get_mut(count) {
-            *count += 1;
+        if let Some(own) = self.counts.get_mut(count) {
+            *own += 1;
+            self.shown.set(count, *own);
         }
-        let line = verdict.rule.and_then(|rule| self.rules.rules().get(rule)).map_or(0, |rule| rule.line);
-        Judgement { outcome: verdict.outcome, line }
+        Judgement { outcome: verdict.outcome, line: self.line(&verdict) }
     }
 
     /// Returns the tuple of packets that answer those of a new flow, from `entry` to `exit`, whose
@@ -197,9 +200,37 @@ impl Policy {
         self.nat.release_tuples(original, reply);
     }
 
-    /// Returns whether a flow of a previous life can go on.
-    pub fn believe(&mut self, flow: &Flow) -> bool {
-        self.nat.believe(flow)
+    /// Returns the line of each rule in the filter, in their order.
+    pub fn lines(&self) -> impl ExactSizeIterator<Item = u32> {
+        self.rules.rules().iter().map(|rule| rule.line)
+    }
+
+    /// Counts rules there, too, from now on.
+    pub fn count_at(&mut self, shown: Counts<'static>) {
+        self.shown = shown;
+    }
+
+    /// Returns the line of the rule by which a flow that is there may go on, 0 for the default.
+    /// `None`: these rules would not let it begin, or do not lend what it was translated to. Asked
+    /// once of each flow, before packets come: what it says is noted of the flow's ports.
+    ///
+    /// A flow is not translated anew: its peers know it as it is.
+    pub fn readmit(&mut self, flow: &Flow, networks: &Networks) -> Option<u32> {
+        let (Flow { original, reply, .. }, zone) = (flow, |way: crate::networks::Way| self.zone(way.network));
+        let seen = Tuple { destination: reply.source, destination_port: reply.source_port, ..*original };
+        let entry = zone(networks.way(seen.source)?);
+        let exit = zone(networks.way(seen.destination)?);
+        let ports = match seen.protocol {
+            // No other message of ICMP begins a flow.
+            ICMP | ICMP6 => (0, echo(seen.protocol, true)),
+            _ => (seen.source_port, seen.destination_port),
+        };
+        let verdict = self.engine.filter(&key(&seen, ports, entry, exit)?);
+        (verdict.allows() && self.nat.believe(flow)).then(|| self.line(&verdict))
+    }
+
+    fn line(&self, verdict: &Verdict) -> u32 {
+        verdict.rule.and_then(|rule| self.rules.rules().get(rule)).map_or(0, |rule| rule.line)
     }
 
     fn zone(&self, network: usize) -> Zone {
@@ -207,19 +238,24 @@ impl Policy {
     }
 
     fn key(&self, packet: &Packet, tuple: &Tuple, entry: Zone, exit: Zone) -> Option<Key> {
-        let ends = match (tuple.source, tuple.destination) {
-            (IpAddr::V4(source), IpAddr::V4(destination)) => Ends::V4 { source, destination },
-            (IpAddr::V6(source), IpAddr::V6(destination)) => Ends::V6 { source, destination },
-            _ => return None,
-        };
-        let (source_port, destination_port) = match packet.transport {
+        let ports = match packet.transport {
             // Rules have the type of a message there.
             Transport::Echo { is_request, .. } => (0, echo(tuple.protocol, is_request)),
             Transport::Control { kind, .. } => (0, kind.into()),
             _ => (tuple.source_port, tuple.destination_port),
         };
-        Some(Key { entry, exit, ends, protocol: tuple.protocol, source_port, destination_port })
+        key(tuple, ports, entry, exit)
     }
+}
+
+/// Returns what rules are asked about: a packet with this tuple, but for its ports.
+fn key(tuple: &Tuple, (source_port, destination_port): (u16, u16), entry: Zone, exit: Zone) -> Option<Key> {
+    let ends = match (tuple.source, tuple.destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => Ends::V4 { source, destination },
+        (IpAddr::V6(source), IpAddr::V6(destination)) => Ends::V6 { source, destination },
+        _ => return None,
+    };
+    Some(Key { entry, exit, ends, protocol: tuple.protocol, source_port, destination_port })
 }
 
 /// Returns the type of an echo (RFC 792, RFC 4443 §4).

@@ -143,7 +143,8 @@ impl Router {
     ) -> (Self, Adopted) {
         let stations = networks.all().iter().map(|network| Station::new(network.link, secrets.neighbours)).collect();
         let settings = Settings { key: secrets.flows, timeouts: Timeouts::default(), most_per_source };
-        let believe = |flow: &Flow| policy.believe(flow);
+        // The rules can be other ones than those by which a flow began.
+        let believe = |flow: &Flow| policy.readmit(flow, &networks).is_some();
         let (table, adopted) = Table::adopt(&settings, memory, milliseconds(now), believe);
         let this = Self {
             networks,
@@ -160,6 +161,20 @@ impl Router {
             spare: Station::room(),
         };
         (this, adopted)
+    }
+
+    /// Returns the networks that it is on.
+    pub fn networks(&self) -> &Networks {
+        &self.networks
+    }
+
+    /// Has other rules take the place of those in use. Flows that they let be go on as they are,
+    /// all others end; returns how many. It takes a time that the table's capacity decides.
+    pub fn replace(&mut self, mut policy: Policy) -> usize {
+        let Self { networks, table, tally, .. } = self;
+        let ended = table.review(|flow| policy.readmit(flow, networks).map(u64::from), |_, _| tally.ended += 1);
+        self.policy = policy;
+        ended
     }
 
     /// Begins a round at `now`: does what is due about neighbours.

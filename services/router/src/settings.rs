@@ -1,10 +1,12 @@
 //! The router as its system file describes it.
 
+use crate::desk::Desk;
 use crate::journal::Journal;
 use crate::networks::{Address, Network, Networks};
 use crate::policy::Policy;
 use crate::router::{Router, Secrets};
 use crate::{Config, Connections, counters, instant};
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -15,6 +17,7 @@ use culm_firewall::{RuleSet, Zones, parse};
 use culm_flow::memory_words;
 use culm_ip::{Key, LinkAddress};
 use culm_net::Client;
+use culm_report::Since;
 
 /// Bytes of the longest packet of networks that have no key for it.
 const MTU: u16 = 1500;
@@ -24,7 +27,7 @@ const MTU: u16 = 1500;
 /// # Panics
 ///
 /// If the rules cannot be used, which the build tool has found out.
-pub fn start(config: Config, connections: Connections) -> (Router, Vec<Client>) {
+pub fn start(config: Config, connections: Connections) -> (Router, Desk, Vec<Client>) {
     // Before anything is made of random numbers; what fails is said in the log.
     if let Some(entropy) = &connections.entropy {
         let _ = culm_entropy::take_seed(entropy);
@@ -53,14 +56,9 @@ pub fn start(config: Config, connections: Connections) -> (Router, Vec<Client>) 
     let networks = Networks::new(networks, gateway4, gateway6);
     let secrets = secrets();
     let memory = memory(connections.flows, config.flows as usize);
-    let rules = match read(config.rules, &networks) {
-        Ok(rules) => rules,
-        Err(what) => panic!("rules: {what}"),
-    };
-    let policy = match Policy::new(rules, &networks, secrets.flows, config.flows as usize) {
-        Ok(policy) => policy,
-        Err(why) => panic!("the rules cannot be used: {why}"),
-    };
+    let flows = config.flows as usize;
+    let desk = Desk::new(connections.report, connections.proposals, connections.asker, secrets.flows, flows);
+    let policy = policy(&desk, config.rules, &networks, secrets.flows, flows);
     let journal = Journal::new(secrets.flows, config.log_rate);
     let (router, adopted) =
         Router::new(networks, policy, memory, config.flows_per_source, &secrets, journal, instant());
@@ -68,7 +66,38 @@ pub fn start(config: Config, connections: Connections) -> (Router, Vec<Client>) 
         culm::info!("{} flows go on, {} do not", adopted.kept, adopted.refused);
     }
     counters::FLOWS_KEPT.add(adopted.kept as u64);
-    (router, clients)
+    (router, desk, clients)
+}
+
+/// Returns the rules that a previous life was given while it ran, or else those of the system, and
+/// has them shown.
+///
+/// # Panics
+///
+/// If those of the system cannot be used.
+pub fn policy(desk: &Desk, system: &str, networks: &Networks, key: culm_flow::Key, flows: usize) -> Policy {
+    let make = |text: &str| {
+        let rules = read(text, networks)?;
+        Policy::new(rules, networks, key, flows).map_err(|why| format!("they cannot be used: {why}"))
+    };
+    if let Some((text, since)) = desk.left() {
+        match make(&text) {
+            Ok(mut policy) => {
+                culm::info!("the rules that were given to the router before stay in use");
+                desk.show(&mut policy, &text, since);
+                return policy;
+            }
+            Err(what) => culm::warn!("the rules that the router had are not those of the system, and wrong: {what}"),
+        }
+    }
+    match make(system) {
+        Ok(mut policy) => {
+            let time = crate::router::milliseconds(instant());
+            desk.show(&mut policy, system, Since { is_proposed: false, time });
+            policy
+        }
+        Err(what) => panic!("rules: {what}"),
+    }
 }
 
 /// Reads rules. Of mistakes all are said, as the build tool does.

@@ -1,6 +1,7 @@
 //! Packets through the router, between cards that keep what they are to send.
 
 mod packets;
+mod reload;
 
 use crate::journal::Journal;
 use crate::networks::{Address, Network, Networks};

@@ -1,5 +1,5 @@
-//! The router of `systems/router.toml` between two Linux machines: network namespaces of the test's
-//! own, each at the other end of a card's wire.
+//! The router of `tests/systems/router-alone.toml` between two Linux machines: network namespaces
+//! of the test's own, each at the other end of a card's wire.
 //!
 //! It takes root's rights; without them the tests are skipped, and say so.
 
@@ -41,7 +41,7 @@ const RESTART: &str = "restart = { limit = 1000, window = \"1s\", backoff = \"3s
 
 /// Runs `test` outside, with the machine and the namespace that is inside.
 fn with_router(test: impl FnOnce(&mut Machine, &Namespace) + Send) {
-    with_router_of(Boot::system("router"), |machine, inside| {
+    with_router_of(Boot::system("tests/systems/router-alone.toml"), |machine, inside| {
         test(machine, inside);
         assert!(!machine.saw("faulted"), "{}", machine.tail());
     });
@@ -71,11 +71,11 @@ fn described(name: &str, line: &str, more: &str) -> (tempfile::TempDir, String) 
     let folder = tempfile::tempdir().expect("there is a place for temporary files");
     let file = folder.path().join(name).with_extension("toml");
     let rules = root().join("systems/router/rules");
-    let text = std::fs::read_to_string(root().join("systems/router.toml")).expect("it is there");
+    let text = std::fs::read_to_string(root().join("tests/systems/router-alone.toml")).expect("it is there");
     assert!(text.contains(line), "{line}");
-    let text = text.replace("\"router/rules\"", &format!("{rules:?}"));
+    let text = text.replace("\"../../systems/router/rules\"", &format!("{rules:?}"));
     let text = text.replace(line, &format!("{line}{more}\n"));
-    let text = text.replace("name = \"router\"", &format!("name = \"{name}\""));
+    let text = text.replace("name = \"router-alone\"", &format!("name = \"{name}\""));
     std::fs::write(&file, text).expect("it is writable");
     let file = file.to_str().expect("temporary paths are text").to_string();
     (folder, file)

@@ -2,7 +2,9 @@
 
 use crate::make;
 use crate::tables::{SETTINGS, begin, connect, from, memory, pass, syn};
-use culm_flow::{Adopted, Direction, Key, Settings, State, TCP, Table, Tracked, Tuple};
+use culm_flow::{
+    Adopted, Cause, Direction, Flow, Key, Settings, State, TCP, Table, Tracked, Tuple, Watch, memory_words,
+};
 use proptest::prelude::*;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -157,4 +159,50 @@ fn no_bit_of_what_never_changes_can_be_another() {
             assert_eq!(adopt(&memory, 0).1, Adopted { kept: 0, refused: 1 }, "word {word}, bit {bit}");
         }
     }
+}
+
+#[test]
+fn who_only_looks_sees_flows_that_are_whole() {
+    let memory = memory(8);
+    assert_eq!((Watch::new(&memory).capacity(), Watch::new(&[]).capacity()), (0, 0));
+    let mut table = Table::new(&SETTINGS, &memory[..memory_words(6)]);
+    begin(&mut table, &make::udp(&from(1, 1), b""), 0).unwrap();
+    pass(&mut table, &make::udp(&from(1, 1), b"abc"), 0);
+    begin(&mut table, &make::udp(&from(2, 2), b""), 0).unwrap();
+    let watch = Watch::new(&memory);
+    assert_eq!(watch.capacity(), 6);
+    let own: Vec<_> = table.flows().map(|(id, flow)| (id.index(), flow)).collect();
+    assert_eq!(watch.flows().collect::<Vec<_>>(), own);
+    assert_eq!(own[0].1.packets, [1, 0]);
+    // One that is just written does not have its seal.
+    memory[memory_words(own[1].0) + 1].fetch_xor(1 << 32, Relaxed);
+    assert_eq!(watch.flows().count(), 1);
+}
+
+#[test]
+fn a_review_removes_flows_and_remembers_something_else_of_others() {
+    let memory = memory(8);
+    let mut table = Table::new(&SETTINGS, &memory);
+    for port in 0..6 {
+        begin(&mut table, &make::udp(&from(1, port), b""), port.into()).unwrap();
+    }
+    let mut gone = Vec::new();
+    let judge = |flow: &Flow| match flow.original.source_port {
+        0 | 3 => None,
+        1 => Some(flow.tag),
+        port => Some(port.into()),
+    };
+    let removed = table.review(judge, |flow, cause| gone.push((flow.original.source_port, cause)));
+    assert_eq!((removed, table.count()), (2, 4));
+    assert_eq!(gone, [(0, Cause::Removed), (3, Cause::Removed)]);
+    let tags = |table: &Table<'_>| {
+        let mut tags: Vec<_> = table.flows().map(|(_, flow)| (flow.original.source_port, flow.tag)).collect();
+        tags.sort_unstable();
+        tags
+    };
+    assert_eq!(tags(&table), [(1, 7), (2, 2), (4, 4), (5, 5)]);
+    // They are found, and so they are in the next life.
+    assert_eq!(pass(&mut table, &make::udp(&from(1, 2), b""), 9), Some(Tracked::Belongs));
+    assert_eq!(pass(&mut table, &make::udp(&from(1, 3), b""), 9), None);
+    assert_eq!(tags(&adopt(&memory, 10).0), [(1, 7), (2, 2), (4, 4), (5, 5)]);
 }

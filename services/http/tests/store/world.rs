@@ -3,8 +3,8 @@
 use crate::common::{Clock, Pipe, Pipes, TIMEOUTS};
 use culm_file::testing::{RamFiles, connection};
 use culm_file::{Operation, Taken, Volume};
+use culm_guard::{Guard, read_hash};
 use culm_http::{Caching, Server, Site};
-use http::guard::{Guard, read_hash};
 use http::store::Store;
 
 pub const HASH: &str = "d7ecdf25eaf3deba0f2628771dbdd22d4138ab6cf38f91ed02a2ca0dec7c8ab7";

@@ -27,8 +27,8 @@ use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use symbols::Symbols;
 
-/// The component whose port is a web page.
-const WEB_COMPONENT: &str = "http";
+/// The components whose port is a web page.
+const WEB_COMPONENTS: [&str; 2] = ["http", "router-status"];
 
 /// Arguments of `culm run`.
 #[derive(clap::Args, Clone, Debug)]
@@ -250,7 +250,8 @@ impl Screen<'_> {
 
     /// Notes what a web server said of itself; once it is clear where it is found, says so.
     fn server(&mut self, domain: &str, note: impl FnOnce(&mut Server)) {
-        if !self.report.domains.iter().any(|other| other.name == domain && other.component == WEB_COMPONENT) {
+        let is_web = |component: &str| WEB_COMPONENTS.contains(&component);
+        if !self.report.domains.iter().any(|other| other.name == domain && is_web(&other.component)) {
             return;
         }
         let index = self.servers.iter().position(|server| server.domain == domain).unwrap_or_else(|| {

@@ -100,11 +100,13 @@ impl Forward {
         }
     }
 
-    /// The same forward from the next host port that is free and not the debugger's; `None` where
-    /// none of a hundred is.
-    fn next_free(self, debugger: Option<u16>) -> Option<Self> {
+    /// The same forward from the next host port that is free, not the debugger's and none of
+    /// `others`; `None` where none of a hundred is.
+    fn next_free(self, debugger: Option<u16>, others: &[Self]) -> Option<Self> {
         let candidates = (self.host..=u16::MAX).take(100).map(|host| Self { host, ..self });
-        candidates.into_iter().filter(|forward| Some(forward.host) != debugger).find(Self::is_free)
+        let is_taken = |new: &Self| others.iter().any(|old| (old.protocol, old.host) == (new.protocol, new.host));
+        let mut candidates = candidates.filter(|forward| Some(forward.host) != debugger && !is_taken(forward));
+        candidates.find(Self::is_free)
     }
 
     /// Whether nobody else has the host's port.
@@ -150,7 +152,7 @@ pub fn check(forwards: &[Forward], debugger: Option<u16>) -> Result<(), Failure>
             ));
             // Ports below that are the superuser's.
             let from = Forward { host: forward.host.max(1024), ..*forward };
-            return Err(match from.next_free(debugger) {
+            return Err(match from.next_free(debugger, forwards) {
                 Some(free) => failure.help(format!("this one is free: --forward {free}")),
                 None => failure.help("choose another"),
             });
@@ -186,12 +188,15 @@ fn check_debugger(port: u16, forwards: &[Forward]) -> Result<(), Failure> {
 /// by TCP and UDP, through each of its cards that `is_user` says to be on QEMU's own network. Ports
 /// below 1024 are raised by 8000, so that 80 is found at 8080; where a port is taken, the next free
 /// one is used. Of several clients of a card with the same port each has an address, and a port
-/// that leads to it. The debugger's port is none of them.
+/// that leads to it: the one that the description gives it, if it does. The debugger's port is none
+/// of them.
 pub fn defaults(plan: &Plan, debugger: Option<u16>, is_user: impl Fn(usize) -> bool) -> Vec<Forward> {
     let clients: Vec<BTreeSet<usize>> = clients(plan).map(|id| cards_of(plan, id)).collect();
     let cards = cards(&plan.devices).len();
     let mut forwards = Vec::<Forward>::new();
     for (guest, servers) in ports(plan) {
+        let (fixed, servers): (Vec<_>, Vec<_>) = servers.into_iter().partition(|id| fixed_address(plan, *id).is_some());
+        let fixed: Vec<(usize, Ipv4Addr)> = fixed.into_iter().filter_map(|id| fixed_address(plan, id)).collect();
         let servers: Vec<BTreeSet<usize>> = servers.into_iter().map(|id| cards_of(plan, id)).collect();
         let on = |card: usize, all: &[BTreeSet<usize>]| all.iter().filter(|cards| cards.contains(&card)).count();
         for protocol in [Protocol::Tcp, Protocol::Udp] {
@@ -208,8 +213,10 @@ pub fn defaults(plan: &Plan, debugger: Option<u16>, is_user: impl Fn(usize) -> b
                     several @ 2.. => on(card, &clients).max(several),
                     one_or_none => one_or_none,
                 };
-                for address in (0..addresses).map(|before| address(card, before)) {
-                    let Some(forward) = (Forward { protocol, host, address, guest }).next_free(debugger) else { break };
+                let fixed = fixed.iter().filter(|(on, _)| *on == card).map(|(_, address)| *address);
+                for address in fixed.chain((0..addresses).map(|before| address(card, before))) {
+                    let wanted = Forward { protocol, host, address, guest };
+                    let Some(forward) = wanted.next_free(debugger, &forwards) else { break };
                     host = forward.host.saturating_add(1);
                     forwards.push(forward);
                 }
@@ -217,6 +224,18 @@ pub fn defaults(plan: &Plan, debugger: Option<u16>, is_user: impl Fn(usize) -> b
         }
     }
     forwards
+}
+
+/// The card in whose network of QEMU's the address is that the description gives a domain, and the
+/// address; `None` where it gives none, or one of another network.
+fn fixed_address(plan: &Plan, id: DomainId) -> Option<(usize, Ipv4Addr)> {
+    let mut fields = plan.component_of(id).manifest.config.iter().zip(&plan.domains[id].config);
+    let (_, value) = fields.find(|(field, _)| field.name == "address")?;
+    let ConfigValue::Text(text) = value else { return None };
+    let address: Ipv4Addr = text.split('/').next()?.parse().ok()?;
+    let card =
+        (0..cards(&plan.devices).len()).find(|card| self::address(*card, 0).octets()[..3] == address.octets()[..3])?;
+    cards_of(plan, id).contains(&card).then_some((card, address))
 }
 
 /// The providers of the network whose client a domain is, by name.
@@ -231,16 +250,20 @@ fn clients(plan: &Plan) -> impl Iterator<Item = DomainId> {
     (0..plan.domains.len()).filter(|id| providers(plan, *id).next().is_some())
 }
 
-/// The cards through which a domain is reached, by their places among the cards: its own, and those
-/// of the domains whose client it is.
+/// The cards through which a domain is reached, by their places among the cards: its own, or else
+/// those of the domains whose client it is. (A router's own card is outside; what is on the switch
+/// inside reaches the router without its host's help.)
 fn cards_of(plan: &Plan, domain: DomainId) -> BTreeSet<usize> {
     let cards = cards(&plan.devices);
     let (mut found, mut seen, mut left) = (BTreeSet::new(), BTreeSet::from([domain]), vec![domain]);
     while let Some(at) = left.pop() {
-        for name in providers(plan, at) {
-            // Behind the dot is the connection of one that provides several.
-            let base = name.split('.').next().unwrap_or(name);
-            found.extend(cards.iter().position(|card| *card == base));
+        // Behind the dot is the connection of one that provides several.
+        let bases = || providers(plan, at).map(|name| name.split('.').next().unwrap_or(name));
+        found.extend(bases().filter_map(|base| cards.iter().position(|card| *card == base)));
+        if at == domain && !found.is_empty() {
+            return found;
+        }
+        for base in bases() {
             left.extend(plan.domain(base).filter(|next| seen.insert(*next)));
         }
     }
@@ -324,7 +347,7 @@ mod tests {
         let failure = check(&[forward], Some(port)).expect_err("twice").to_string();
         assert!(failure.contains("both the debugger's and lead to 80") && failure.contains("--gdb "), "{failure}");
         let is_none_of_its = |free: Option<Forward>| free.is_none_or(|free| free.host != port);
-        assert!(is_none_of_its(forward.next_free(Some(port))));
+        assert!(is_none_of_its(forward.next_free(Some(port), &[])));
     }
 
     #[test]
@@ -332,6 +355,6 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let host = listener.local_addr().expect("an address").port();
         let wanted = Forward { protocol: Protocol::Tcp, host, address: address(0, 0), guest: 80 };
-        assert!(wanted.next_free(None).is_none_or(|free| free.host > host));
+        assert!(wanted.next_free(None, &[]).is_none_or(|free| free.host > host));
     }
 }

@@ -1,4 +1,5 @@
-//! Who may change files: whoever sends the token of which the system file has the SHA-256.
+//! Who may change something over HTTP: whoever sends the token of which the system file has the
+//! SHA-256.
 //!
 //! The token is a secret made by a machine (`openssl rand -hex 24`), too long to be guessed; so its
 //! plain hash can stand in an image that others may read. Without TLS whoever can listen on the
@@ -9,6 +10,13 @@
 //! guesses shuts out few others. Nobody can tell which ones: a secret of this start decides which
 //! hosts are in a group. A host whose token was right lately has a bucket for itself, so that not
 //! even one who guesses from very many addresses shuts it out.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 use alloc::vec::Vec;
 use culm_http::files::Permission;
@@ -24,7 +32,7 @@ const KNOWN: usize = 8;
 const ATTEMPTS: u64 = 10;
 
 /// The time after which a group may send another one.
-pub const PAUSE: culm::time::Duration = culm::time::Duration::from_secs(6);
+pub const PAUSE: core::time::Duration = core::time::Duration::from_secs(6);
 
 /// The hash of a token.
 pub type Hash = [u8; 32];

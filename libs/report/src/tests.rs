@@ -1,0 +1,98 @@
+//! Both sides on the same memory, and on memory in which anything may stand.
+
+use super::*;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use proptest::prelude::*;
+use std::string::{String, ToString};
+use std::vec::Vec;
+
+fn memory(words: usize) -> Vec<AtomicU64> {
+    (0..words).map(|_| AtomicU64::new(0)).collect()
+}
+
+#[test]
+fn rules_are_seen_with_their_counts() {
+    let memory = memory(report_words(1000));
+    let view = View::new(&memory).expect("there is room");
+    assert_eq!(view.rules(), None);
+    let report = Report::new(&memory).expect("there is room");
+    assert_eq!(report.left(), None);
+    let since = Since { is_proposed: true, time: 7 };
+    assert!(report.show("deny\nallow – all\n", [3, 5].into_iter(), since));
+    report.counts().set(1, 40);
+    report.counts().set(2, 9);
+    let shown = view.rules().expect("they are shown");
+    assert_eq!(shown.counts, [(3, 0), (5, 40), (0, 9)]);
+    assert_eq!((shown.text.as_str(), shown.since), ("deny\nallow – all\n", since));
+    // The next life finds them; those of the system it does not.
+    let next = Report::new(&memory).expect("there is room");
+    assert_eq!(next.left(), Some(("deny\nallow – all\n".to_string(), since)));
+    assert!(next.show("allow\n", [1].into_iter(), Since::default()));
+    assert_eq!(next.left(), None);
+    assert_eq!(view.rules().expect("they are shown").counts, [(1, 0), (0, 0)]);
+}
+
+#[test]
+fn what_has_no_room_is_not_shown() {
+    let memory = memory(report_words(16));
+    let report = Report::new(&memory).expect("there is room");
+    assert!(report.show("sixteen bytes it", [1].into_iter(), Since::default()));
+    assert!(!report.show("seventeen bytes i", [1].into_iter(), Since { is_proposed: true, time: 1 }));
+    assert_eq!(report.left(), None);
+    let view = View::new(&memory).expect("there is room");
+    assert_eq!(
+        view.rules(),
+        Some(Shown { counts: [(0, 0)].to_vec(), since: Since { is_proposed: false, time: 1 }, ..Shown::default() })
+    );
+    assert!(Report::new(&memory[..100]).is_none() && View::new(&memory[..100]).is_none());
+}
+
+#[test]
+fn a_proposal_is_answered_once_it_was_dealt_with() {
+    let (there, back) = (memory(10), memory(report_words(64)));
+    let (proposal, inbox) = (Proposal::new(&there).expect("room"), Inbox::new(&there).expect("room"));
+    let (report, view) = (Report::new(&back).expect("room"), View::new(&back).expect("room"));
+    assert_eq!((inbox.number(), report.answered()), (0, None));
+    assert_eq!(proposal.propose(&"x".repeat(65)), None);
+    let number = proposal.propose("deny\n").expect("there is room");
+    assert_eq!((inbox.number(), inbox.text()), (number, Some("deny\n".to_string())));
+    let mut answer = Answer { number, verdict: Verdict::Begun, said: String::new(), ended: 0 };
+    report.answer(&answer);
+    assert_eq!(view.answer(number), None);
+    assert_eq!(report.answered(), Some(answer.clone()));
+    answer = Answer { verdict: Verdict::Refused, said: "é".repeat(5000), ended: 3, ..answer };
+    report.answer(&answer);
+    let seen = view.answer(number).expect("it is there");
+    assert_eq!((seen.said, seen.verdict, seen.ended), ("é".repeat(LONGEST_ANSWER / 2), Verdict::Refused, 3));
+    assert_eq!(view.answer(number + 1), None);
+    assert_eq!(proposal.propose("allow\n"), Some(number + 1));
+}
+
+proptest! {
+    /// Whatever the other side has written, it is read or not, and no more than the memory has.
+    #[test]
+    fn any_words_are_read(words in prop::collection::vec(any::<u64>(), 0..40), at in 0_usize..2, seed in any::<u8>()) {
+        let memory = memory(report_words(64));
+        for (word, value) in memory.iter().zip(&words) {
+            word.store(if seed & 1 == 0 { *value } else { value % 100 }, Relaxed);
+        }
+        if at == 1 {
+            memory[0].store(u64::from_be_bytes(*b"culmrep1"), Relaxed);
+        }
+        if let Some(view) = View::new(&memory) {
+            if let Some(shown) = view.rules() {
+                prop_assert!(shown.text.len() <= view.room() && shown.counts.len() <= RULES + 1);
+            }
+            let _ = view.answer(words.first().copied().unwrap_or(0));
+        }
+        if let Some(inbox) = Inbox::new(&memory[..memory.len().min(words.len())]) {
+            prop_assert!(inbox.text().is_none_or(|text| text.len() <= 8 * words.len()));
+        }
+        let report = Report::new(&memory).expect("there is room");
+        let _ = (report.left(), report.answered());
+        prop_assert!(report.show("deny\n", [1].into_iter(), Since::default()));
+        let shown = View::new(&memory).and_then(|view| view.rules());
+        prop_assert_eq!(shown.map(|shown| shown.text), Some("deny\n".to_string()));
+    }
+}

@@ -1,0 +1,90 @@
+//! The flows that are shown: those that carry most just now.
+//!
+//! What a flow has carried since it was looked at before is the difference of its counts, which are
+//! kept by the flow's number. A number that another flow has got counts from zero.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use culm_flow::{Flow, Watch};
+
+/// Flows that are shown at most.
+pub(crate) const SHOWN: usize = 200;
+
+/// Milliseconds after which flows are looked at again.
+const PERIOD: u64 = 900;
+
+/// A flow, and what it does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Busy {
+    pub(crate) flow: Flow,
+    /// Bytes in a second, in original and reply direction.
+    pub(crate) rates: [u64; 2],
+}
+
+/// What was seen of all flows.
+pub(crate) struct Flows {
+    watch: Watch<'static>,
+    /// By number: the bytes that the flow had carried when it was looked at before.
+    before: Box<[[u64; 2]]>,
+    /// When that was, in milliseconds; 0 if never.
+    time: u64,
+    count: usize,
+    busiest: Vec<Busy>,
+}
+
+impl Flows {
+    /// The flows in this memory, of which there is room for `most` at most.
+    pub(crate) fn new(watch: Watch<'static>, most: usize) -> Self {
+        let busiest = Vec::with_capacity(SHOWN + 1);
+        Self { watch, before: vec![[0; 2]; most].into_boxed_slice(), time: 0, count: 0, busiest }
+    }
+
+    /// Returns how many flows there are, and for how many there is room.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        (self.count, self.watch.capacity())
+    }
+
+    /// Returns those that carry most, the busiest first.
+    pub(crate) fn busiest(&self) -> &[Busy] {
+        &self.busiest
+    }
+
+    /// Looks at all flows, unless that was done just now. `now` is in milliseconds.
+    pub(crate) fn look(&mut self, now: u64) {
+        let passed = now.saturating_sub(self.time);
+        if self.time != 0 && passed < PERIOD {
+            return;
+        }
+        let is_first = self.time == 0;
+        self.time = now.max(1);
+        self.count = 0;
+        self.busiest.clear();
+        for (number, flow) in self.watch.flows() {
+            self.count += 1;
+            let before =
+                self.before.get_mut(number).map_or(flow.bytes, |before| core::mem::replace(before, flow.bytes));
+            let rate = |index: usize| {
+                let (bytes, before) = (flow.bytes[index], before[index]);
+                let carried = bytes.checked_sub(before).unwrap_or(bytes);
+                if is_first { 0 } else { carried.saturating_mul(1000) / passed.max(1) }
+            };
+            self.note(Busy { flow, rates: [rate(0), rate(1)] });
+        }
+    }
+
+    /// Puts a flow among the busiest, if it is one of them.
+    fn note(&mut self, busy: Busy) {
+        let rank = |busy: &Busy| {
+            let [a, b] = busy.rates;
+            let [c, d] = busy.flow.bytes;
+            (a.saturating_add(b), c.saturating_add(d))
+        };
+        if self.busiest.len() >= SHOWN && self.busiest.last().is_some_and(|last| rank(last) >= rank(&busy)) {
+            return;
+        }
+        let at = self.busiest.partition_point(|other| rank(other) >= rank(&busy));
+        self.busiest.insert(at, busy);
+        self.busiest.truncate(SHOWN);
+    }
+}

@@ -1,0 +1,160 @@
+//! The router's state as JSON: what the page is drawn from, and what programs read.
+
+use crate::flows::{Busy, Flows};
+use core::fmt::{self, Write};
+use core::sync::atomic::Ordering::Relaxed;
+use culm::connection::{CounterName, Observation, ObservedDomain};
+use culm_flow::{ICMP, ICMP6, SCTP, State, TCP, UDP};
+use culm_report::Shown;
+
+/// Bytes that all rules may take; those behind are left out.
+const RULES: usize = 192 << 10;
+
+/// Letters of a rule's line that are shown.
+const LINE: usize = 160;
+
+/// Writes everything. `now` is in milliseconds since the machine was switched on.
+pub(crate) fn write(
+    into: &mut impl Write,
+    now: u64,
+    shown: Option<&Shown>,
+    flows: Option<&Flows>,
+    observation: Option<&Observation>,
+) -> fmt::Result {
+    write!(into, "{{\"time_ms\":{now},\"rules\":")?;
+    match shown {
+        Some(shown) => rules(into, shown)?,
+        None => into.write_str("null")?,
+    }
+    into.write_str(",\"flows\":")?;
+    match flows {
+        Some(flows) => self::flows(into, flows)?,
+        None => into.write_str("null")?,
+    }
+    into.write_str(",\"counters\":{")?;
+    if let Some(observation) = observation {
+        counters(into, observation)?;
+    }
+    into.write_str("}}\n")
+}
+
+fn rules(into: &mut impl Write, shown: &Shown) -> fmt::Result {
+    let Shown { text, since, counts } = shown;
+    write!(into, "{{\"proposed\":{},\"since_ms\":{},\"list\":[", since.is_proposed, since.time)?;
+    let mut lines = text.lines().zip(1_u32..);
+    let default = text.lines().map(str::trim).find(|line| line.starts_with("default")).unwrap_or("default deny");
+    let mut written = 0;
+    let mut left_out = 0;
+    for (index, (line, count)) in counts.iter().enumerate() {
+        let is_default = index + 1 == counts.len();
+        // Rules stand in the order of their lines.
+        let words = if is_default {
+            default
+        } else {
+            lines.find_map(|(text, number)| (number == *line).then_some(text)).unwrap_or("?")
+        };
+        if written > RULES && !is_default {
+            left_out += 1;
+            continue;
+        }
+        write!(into, "{}{{\"line\":{line},\"packets\":{count},\"rule\":", if index == 0 { "" } else { "," })?;
+        let words = words.trim();
+        let cut = words.char_indices().nth(LINE).and_then(|(end, _)| words.get(..end)).unwrap_or(words);
+        string(into, cut)?;
+        into.write_char('}')?;
+        written += 64 + cut.len();
+    }
+    write!(into, "],\"left_out\":{left_out}}}")
+}
+
+fn flows(into: &mut impl Write, flows: &Flows) -> fmt::Result {
+    let (count, capacity) = flows.count();
+    write!(into, "{{\"count\":{count},\"capacity\":{capacity},\"busiest\":[")?;
+    for (index, busy) in flows.busiest().iter().enumerate() {
+        if index > 0 {
+            into.write_char(',')?;
+        }
+        flow(into, busy)?;
+    }
+    into.write_str("]}")
+}
+
+fn flow(into: &mut impl Write, Busy { flow, rates }: &Busy) -> fmt::Result {
+    let original = flow.original;
+    into.write_str("{\"protocol\":\"")?;
+    match original.protocol {
+        TCP => into.write_str("tcp")?,
+        UDP => into.write_str("udp")?,
+        SCTP => into.write_str("sctp")?,
+        ICMP => into.write_str("icmp")?,
+        ICMP6 => into.write_str("icmp6")?,
+        other => write!(into, "{other}")?,
+    }
+    write!(
+        into,
+        "\",\"source\":\"{}\",\"source_port\":{},\"destination\":\"{}\",\"destination_port\":{}",
+        original.source, original.source_port, original.destination, original.destination_port
+    )?;
+    // As its other end has it.
+    let seen = flow.reply.reversed();
+    if seen != original {
+        write!(
+            into,
+            ",\"translated\":{{\"source\":\"{}\",\"source_port\":{},\"destination\":\"{}\",\"destination_port\":{}}}",
+            seen.source, seen.source_port, seen.destination, seen.destination_port
+        )?;
+    }
+    let state = match flow.state {
+        State::SynSent | State::SynReceived => "opening",
+        State::Established => "open",
+        State::Closing => "closing",
+        State::Closed => "closed",
+        State::OneWay => "unanswered",
+        State::BothWays => "answered",
+    };
+    let ([packets, packets_back], [bytes, bytes_back], [rate, rate_back]) = (flow.packets, flow.bytes, *rates);
+    write!(
+        into,
+        ",\"state\":\"{state}\",\"line\":{},\"packets\":[{packets},{packets_back}],\"bytes\":[{bytes},{bytes_back}],\
+         \"bytes_per_second\":[{rate},{rate_back}]}}",
+        flow.tag
+    )
+}
+
+/// Writes the counters of all domains that have some.
+fn counters(into: &mut impl Write, observation: &Observation) -> fmt::Result {
+    let domains: &[ObservedDomain] = culm::start::list(observation.domains);
+    let mut is_first = true;
+    for domain in domains {
+        let names: &[CounterName] = culm::start::list(domain.counter_names);
+        let Some(counters) = culm::observe::counters(domain.counters).filter(|_| !names.is_empty()) else { continue };
+        if !is_first {
+            into.write_char(',')?;
+        }
+        is_first = false;
+        string(into, culm::start::text(domain.name))?;
+        into.write_str(":{")?;
+        for (index, (name, value)) in names.iter().zip(&counters.values).enumerate() {
+            if index > 0 {
+                into.write_char(',')?;
+            }
+            string(into, culm::start::text(name.name))?;
+            write!(into, ":{}", value.load(Relaxed))?;
+        }
+        into.write_char('}')?;
+    }
+    Ok(())
+}
+
+/// Writes a string of JSON (RFC 8259 §7).
+fn string(into: &mut impl Write, text: &str) -> fmt::Result {
+    into.write_char('"')?;
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => write!(into, "\\{letter}")?,
+            letter if letter < ' ' => write!(into, "\\u{:04x}", u32::from(letter))?,
+            letter => into.write_char(letter)?,
+        }
+    }
+    into.write_char('"')
+}

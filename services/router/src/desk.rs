@@ -1,0 +1,112 @@
+//! Rules that are exchanged while the router runs, and what it shows of those in use.
+//!
+//! Somebody proposes a text in memory of its own ([`culm_report`]) and notifies the router. It is
+//! read and checked as the build tool reads the system's rules, and tables are made of it, all
+//! beside the rules in use. Only if nothing is wrong it takes their place, in one step, between two
+//! turns; otherwise they stay, and the answer says what is wrong. Meanwhile frames wait.
+//!
+//! Who may propose is not asked here: whoever the system gives that memory to.
+
+use crate::policy::Policy;
+use crate::router::Router;
+use crate::settings;
+use alloc::format;
+use alloc::string::String;
+use culm::{Channel, Region};
+use culm_report::{Answer, Inbox, Report, Since, Verdict};
+
+/// Where rules are shown, and others proposed.
+pub struct Desk {
+    report: Option<Report<'static>>,
+    inbox: Option<Inbox<'static>>,
+    /// Who is told of an answer.
+    asker: Option<Channel>,
+    /// The number of the proposal that was answered last.
+    answered: u64,
+    key: culm_flow::Key,
+    flows: usize,
+}
+
+/// What is said of rules over which a life of the router has ended.
+const FATAL: &str = "error: the router did not get over these rules, and has begun anew\n";
+
+impl Desk {
+    /// A desk with this memory for the report, and for proposals. The key, of random bits, and the
+    /// number of flows are for the tables of rules that come.
+    pub fn new(
+        report: Option<Region>,
+        proposals: Option<Region>,
+        asker: Option<Channel>,
+        key: culm_flow::Key,
+        flows: usize,
+    ) -> Self {
+        let words = |region: Region| region.atomics_u64(0, region.len() / 8).unwrap_or_default();
+        let report = report.map(words).and_then(Report::new);
+        let inbox = proposals.map(words).and_then(Inbox::new);
+        let last = report.and_then(|report| report.answered());
+        if let (Some(report), Some(last)) = (report, &last)
+            && last.verdict == Verdict::Begun
+        {
+            report.answer(&Answer { verdict: Verdict::Refused, said: FATAL.into(), ..last.clone() });
+            asker.inspect(|asker| asker.notify());
+        }
+        Self { report, inbox, asker, answered: last.map_or(0, |last| last.number), key, flows }
+    }
+
+    /// Returns the rules that were given to a previous life while it ran.
+    pub fn left(&self) -> Option<(String, Since)> {
+        self.report?.left()
+    }
+
+    /// Shows the rules of `policy`, whose text this is, and has it count them there.
+    pub fn show(&self, policy: &mut Policy, text: &str, since: Since) {
+        let Some(report) = self.report else { return };
+        if !report.show(text, policy.lines(), since) {
+            culm::warn!(
+                "the region `report` has no room for these rules: they are not shown, and a restart loses them"
+            );
+            return;
+        }
+        policy.count_at(report.counts());
+    }
+
+    /// Deals with what was proposed, if something was.
+    #[inline]
+    pub fn serve(&mut self, router: &mut Router) {
+        if let Some(number) = self.inbox.map(|inbox| inbox.number()).filter(|number| *number != self.answered) {
+            self.deal_with(number, router);
+        }
+    }
+
+    #[cold]
+    fn deal_with(&mut self, number: u64, router: &mut Router) {
+        self.answered = number;
+        let (Some(report), Some(inbox)) = (self.report, self.inbox) else { return };
+        let mut answer = Answer { number, verdict: Verdict::Begun, said: String::new(), ended: 0 };
+        report.answer(&answer);
+        match self.exchange(&inbox, router) {
+            Ok(ended) => {
+                culm::info!("other rules are in use; {ended} flows have ended by them");
+                (answer.verdict, answer.ended) = (Verdict::Taken, ended as u64);
+            }
+            Err(said) => {
+                culm::warn!("the rules that were proposed are refused; those before them stay in use");
+                (answer.verdict, answer.said) = (Verdict::Refused, said);
+            }
+        }
+        report.answer(&answer);
+        self.asker.inspect(|asker| asker.notify());
+    }
+
+    /// Has the rules that are proposed take the place of those in use. Returns how many flows have
+    /// ended by that, or what is wrong.
+    fn exchange(&self, inbox: &Inbox<'static>, router: &mut Router) -> Result<usize, String> {
+        let text = inbox.text().ok_or("error: this is no text, or longer than there is room for\n")?;
+        let rules = settings::read(&text, router.networks())?;
+        let unusable = |why| format!("error: these rules cannot be used: {why}\n");
+        let mut policy = Policy::new(rules, router.networks(), self.key, self.flows).map_err(unusable)?;
+        let time = crate::router::milliseconds(crate::instant());
+        self.show(&mut policy, &text, Since { is_proposed: true, time });
+        Ok(router.replace(policy))
+    }
+}

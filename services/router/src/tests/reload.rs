@@ -1,0 +1,152 @@
+//! Rules that take others' place while there are flows.
+
+use super::*;
+use crate::desk::Desk;
+use crate::settings::policy;
+use culm::Region;
+use culm_report::{Proposal, Since, Verdict, View, report_words};
+
+const KEY: culm_flow::Key = culm_flow::Key([1, 2]);
+
+/// The router's desk, and the other side of it.
+struct Counter {
+    report: &'static [AtomicU64],
+    proposals: &'static [AtomicU64],
+}
+
+impl Counter {
+    fn new() -> Self {
+        let words = |count| (0..count).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
+        Self { report: words(report_words(4096)), proposals: words(600) }
+    }
+
+    fn desk(&self) -> Desk {
+        let [report, proposals] = [self.report, self.proposals].map(Region::from_words);
+        Desk::new(Some(report), Some(proposals), None, KEY, FLOWS)
+    }
+
+    fn view(&self) -> View<'static> {
+        View::new(self.report).expect("it is large enough")
+    }
+
+    /// Proposes rules, and returns what becomes of them.
+    fn propose(&self, desk: &mut Desk, world: &mut World, rules: &str) -> (Verdict, String, u64) {
+        let proposal = Proposal::new(self.proposals).expect("it is large enough");
+        let number = proposal.propose(rules).expect("it has room");
+        desk.serve(&mut world.router);
+        let answer = self.view().answer(number).expect("it is answered at once");
+        (answer.verdict, answer.said, answer.ended)
+    }
+
+    /// What is shown: whether the rules were proposed, their text, and the counts by line.
+    fn shown(&self) -> (bool, String, Vec<(u32, u64)>) {
+        let shown = self.view().rules().expect("there are rules");
+        (shown.since.is_proposed, shown.text, shown.counts)
+    }
+}
+
+#[test]
+fn flows_that_new_rules_let_be_go_on_and_others_end() {
+    let mut world = World::new();
+    let out = |port| udp(("10.0.1.9", 5000), ("192.0.2.80", port), 10);
+    let mapped = |world: &mut World, port| {
+        let (packet, _) = world.passes(INNER, &out(port), OUTER);
+        packet.transport.ports().expect("it has ports").0
+    };
+    let outer = mapped(&mut world, 53);
+    assert_eq!(mapped(&mut world, 99), outer);
+    let answer = |port| udp(("192.0.2.80", port), ("192.0.2.2", outer), 10);
+    let rules = RULES.replace("allow in inner out outer\n", "allow udp in inner out outer port 53\n");
+    let networks = networks(1500);
+    let rules = read(&rules, &networks).expect("rules");
+    let ended = world.router.replace(Policy::new(rules, &networks, KEY, FLOWS).expect("they can be used"));
+    assert_eq!(ended, 1);
+    world.passes(OUTER, &answer(53), INNER);
+    assert_eq!(mapped(&mut world, 53), outer, "it is seen as before");
+    assert_eq!(world.drops(OUTER, &answer(99)).denied, 1);
+    assert_eq!(world.drops(INNER, &out(99)).denied, 1);
+    // The port is the flow's, so that nobody else gets it.
+    let (other, _) = world.passes(INNER, &udp(("10.0.1.8", 5000), ("192.0.2.80", 53), 10), OUTER);
+    assert_ne!(other.transport.ports().expect("it has ports").0, outer);
+}
+
+#[test]
+fn a_flow_whose_address_is_lent_no_more_ends() {
+    let mut world = World::new();
+    world.passes(INNER, &udp(("10.0.1.9", 5000), ("192.0.2.80", 53), 10), OUTER);
+    world.passes(INNER, &udp(("2001:db8:1::9", 5000), ("2001:db8::80", 53), 10), OUTER);
+    let networks = networks(1500);
+    let rules = read(&RULES.replace("40000-40999", "50000-50999"), &networks).expect("rules");
+    assert_eq!(world.router.replace(Policy::new(rules, &networks, KEY, FLOWS).expect("they can be used")), 1);
+    let (packet, _) = world.passes(INNER, &udp(("10.0.1.9", 5000), ("192.0.2.80", 53), 10), OUTER);
+    assert!((50_000..51_000).contains(&packet.transport.ports().expect("it has ports").0));
+}
+
+#[test]
+fn a_next_life_judges_flows_by_the_rules_that_it_has() {
+    let mut world = World::new();
+    world.passes(INNER, &udp(("10.0.1.9", 5000), ("192.0.2.80", 53), 10), OUTER);
+    world.passes(INNER, &udp(("10.0.1.9", 5000), ("192.0.2.80", 54), 10), OUTER);
+    let rules = RULES.replace("default deny\n", "default deny\ndeny udp port 54\n");
+    let world = World::on(world.memory, &rules, 1500, world.now);
+    assert_eq!(world.kept, 1);
+}
+
+#[test]
+fn a_mistake_keeps_the_rules_and_says_so() {
+    let (counter, mut world) = (Counter::new(), World::new());
+    let mut desk = counter.desk();
+    let networks = networks(1500);
+    let mut own = policy(&desk, RULES, &networks, KEY, FLOWS);
+    assert!(!counter.shown().0);
+    world.passes(INNER, &udp(("10.0.1.9", 5000), ("192.0.2.80", 53), 10), OUTER);
+    for (rules, expected) in [
+        ("allow in inner out nowhere\n", "nowhere"),
+        ("deny\nallow in inner\n", "the rule that hides it"),
+        ("nat in inner out outer to own ports 1-9\nnat in inner out outer to 192.0.2.2 ports 5-20\n", ""),
+        ("nat out outer to 10.9.0.0/20\n", "256 addresses"),
+    ] {
+        let (verdict, said, ended) = counter.propose(&mut desk, &mut world, rules);
+        assert_eq!((verdict, ended), (Verdict::Refused, 0), "{rules}");
+        assert!(said.starts_with("error: ") && said.contains(expected), "{said}");
+        assert_eq!((counter.shown().0, counter.shown().1), (false, RULES.into()));
+    }
+    // Its counts are shown as they change.
+    let bytes = udp(("10.0.1.9", 5001), ("192.0.2.80", 53), 10);
+    let packet = Packet::read(&bytes).expect("a packet");
+    own.judge(&packet, &packet.tuple().expect("it has ports"), INNER, Some(OUTER));
+    assert_eq!(counter.shown().2[0], (2, 1));
+}
+
+#[test]
+fn rules_that_were_given_outlive_the_router_and_fatal_ones_do_not_come_back() {
+    let (counter, mut world) = (Counter::new(), World::new());
+    let mut desk = counter.desk();
+    let networks = networks(1500);
+    policy(&desk, RULES, &networks, KEY, FLOWS);
+    let given = "default deny\n";
+    assert_eq!(counter.propose(&mut desk, &mut world, given), (Verdict::Taken, String::new(), 0));
+    assert_eq!(counter.shown(), (true, given.into(), vec![(0, 0)]));
+    let bytes = udp(("10.0.1.9", 5000), ("192.0.2.80", 53), 10);
+    assert_eq!(world.drops(INNER, &bytes).denied, 1);
+    assert_eq!(counter.shown().2, [(0, 1)]);
+    // The next life has them, and answers nothing twice.
+    let mut next = counter.desk();
+    policy(&next, RULES, &networks, KEY, FLOWS);
+    next.serve(&mut world.router);
+    assert_eq!((counter.shown().0, counter.shown().1), (true, given.into()));
+    // One that dies over rules does not try them again.
+    let proposal = Proposal::new(counter.proposals).expect("it is large enough");
+    let number = proposal.propose("allow\n").expect("it has room");
+    let report = culm_report::Report::new(counter.report).expect("it is large enough");
+    let begun = culm_report::Answer { number, verdict: Verdict::Begun, said: String::new(), ended: 0 };
+    report.answer(&begun);
+    counter.desk().serve(&mut world.router);
+    let answer = counter.view().answer(number).expect("it is answered");
+    assert!(answer.verdict == Verdict::Refused && answer.said.contains("did not get over"), "{answer:?}");
+    assert_eq!(counter.shown().1, given);
+    // Left rules that are wrong give way to those of the system.
+    report.show("no rule\n", [].into_iter(), Since { is_proposed: true, time: 1 });
+    policy(&counter.desk(), RULES, &networks, KEY, FLOWS);
+    assert_eq!(counter.shown().1, RULES);
+}
