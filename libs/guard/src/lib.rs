@@ -37,7 +37,7 @@ pub const PAUSE: core::time::Duration = core::time::Duration::from_secs(6);
 /// The hash of a token.
 pub type Hash = [u8; 32];
 
-/// A secret of this start, from [`culm::random::words`].
+/// A secret of this start, of random words.
 pub type Seed = [u64; 4];
 
 /// Knows the token's hash, and who has guessed.
