@@ -12,6 +12,10 @@ use crate::site::{ResourceId, Site};
 use crate::stored::{self, Asked, Commit, Upload};
 use crate::transport::Stream;
 
+/// Bytes of the longest body in memory that is copied with its head: to have the transport refer to
+/// it costs more than that.
+const SHORT_BODY: usize = 512;
+
 /// Counts of what a server has done. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -275,9 +279,12 @@ impl Connection {
         let body = match decision.answer {
             Answer::Whole(id) => {
                 let resource = shared.site.resource(id);
-                put(&[resource.head(), shared.date.field(), persistence.tail()], stream, &mut shared.tally)?;
+                let (head, date, bytes) = (resource.head(), shared.date.field(), resource.bytes());
+                // A short one goes along with the head.
+                let at = if decision.with_body && bytes.len() <= SHORT_BODY { bytes.len() } else { 0 };
+                put(&[head, date, persistence.tail(), &bytes[..at]], stream, &mut shared.tally)?;
                 shared.tally.requests_refused += u64::from(shared.site.is_not_found(id));
-                (Source::Resource(id), 0, resource.bytes().len())
+                (Source::Resource(id), at, bytes.len())
             }
             Answer::NotModified(id) => {
                 let resource = shared.site.resource(id);
@@ -395,6 +402,7 @@ impl Connection {
         shared: &mut Shared<R, F>,
     ) -> Step {
         let taken = match body.source {
+            Source::Resource(_) if body.at == body.end => 0,
             Source::Resource(id) => stream.send_static(&shared.site.resource(id).bytes()[body.at..body.end]),
             Source::Rendering(id) => stream.send(&shared.documents.bytes(id)[body.at..body.end]),
             Source::Stored { is_asked } => return self.send_stored(body, is_asked, stream, shared),
@@ -470,6 +478,30 @@ pub(crate) fn put<S: Stream, const COUNT: usize>(
     tally: &mut Tally,
 ) -> Option<()> {
     let length = pieces.iter().map(|piece| piece.len()).sum();
+    if stream.send_with(length, |place| join(pieces, place)) < length {
+        put_apart(pieces, length, stream)?;
+    }
+    tally.bytes += length as u64;
+    Some(())
+}
+
+/// Writes `pieces` one after the other, and returns how many bytes they have; 0, if `place` does
+/// not have room for all of them.
+#[inline]
+fn join(pieces: &[&[u8]], place: &mut [u8]) -> usize {
+    let mut end = 0;
+    for piece in pieces {
+        let start = end;
+        end += piece.len();
+        let Some(part) = place.get_mut(start..end) else { return 0 };
+        part.copy_from_slice(piece);
+    }
+    end
+}
+
+/// Does what [`put`] does where no place has room for all pieces side by side.
+#[cold]
+fn put_apart<S: Stream>(pieces: &[&[u8]], length: usize, stream: &mut S) -> Option<()> {
     if stream.room() < length {
         return None;
     }
@@ -477,6 +509,5 @@ pub(crate) fn put<S: Stream, const COUNT: usize>(
     for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
         stream.send(piece);
     }
-    tally.bytes += length as u64;
     Some(())
 }
