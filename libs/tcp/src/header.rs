@@ -107,17 +107,20 @@ impl Header {
     }
 
     /// Returns the length of the header on the wire, in bytes: 20 to 60, a multiple of 4.
+    #[inline]
     pub fn length(&self) -> usize {
-        let mut bytes = [0; LONGEST];
-        self.emit(&mut bytes)
+        SHORTEST + self.options.length()
     }
 
-    /// Writes the header and returns its length in bytes. Its checksum and urgent pointer are 0:
-    /// the checksum is for whoever knows the IP addresses and the payload, or for the device.
+    /// Writes the header to the start of `bytes`, and returns its length in bytes: [`Self::length`];
+    /// 0, if there are fewer than that. Its checksum and urgent pointer are 0: the checksum is for
+    /// whoever knows the IP addresses and the payload, or for the device.
     #[inline]
-    pub fn emit(&self, bytes: &mut [u8; LONGEST]) -> usize {
-        let (fixed, rest) = bytes.split_at_mut(SHORTEST);
-        let length = SHORTEST + rest.first_chunk_mut().map_or(0, |space| self.options.emit(space));
+    pub fn emit(&self, bytes: &mut [u8]) -> usize {
+        let length = self.length();
+        let Some((fixed, space)) = bytes.split_first_chunk_mut::<SHORTEST>() else { return 0 };
+        let Some(space) = space.get_mut(..length - SHORTEST) else { return 0 };
+        self.options.emit(space);
         fixed[0..2].copy_from_slice(&self.source.to_be_bytes());
         fixed[2..4].copy_from_slice(&self.destination.to_be_bytes());
         fixed[4..8].copy_from_slice(&self.sequence.0.to_be_bytes());
@@ -175,6 +178,9 @@ mod tests {
             let length = header.emit(&mut bytes);
             prop_assert_eq!(length % 4, 0);
             prop_assert_eq!(length, header.length());
+            let (mut exact, mut short) = (std::vec![0; length], std::vec![0; length - 1]);
+            prop_assert_eq!((header.emit(&mut exact), header.emit(&mut short)), (length, 0));
+            prop_assert_eq!(&exact[..], &bytes[..length]);
             prop_assert_eq!(Header::parse(&bytes[..length]), Ok((header, length)));
             prop_assert_eq!(Header::parse(&bytes[..length - 1]), Err(Malformed::Truncated));
         }

@@ -133,10 +133,42 @@ impl Options {
         }
     }
 
-    /// Writes the options, padded to a multiple of 4, and returns how many bytes that are. SACK
-    /// blocks that do not fit beside the others are left out, the last ones first.
+    /// Returns whether there is nothing but timestamps, as in nearly all segments.
     #[inline]
-    pub fn emit(&self, space: &mut [u8; SPACE]) -> usize {
+    fn is_usual(&self) -> bool {
+        self.sack.is_empty() && self.mss.is_none() && self.window_scale.is_none() && !self.sack_permitted
+    }
+
+    /// Returns how many bytes the options have, padded to a multiple of 4: [`SPACE`] at most.
+    #[inline]
+    pub fn length(&self) -> usize {
+        let stamps = if self.timestamps.is_some() { 12 } else { 0 };
+        if self.is_usual() {
+            return stamps;
+        }
+        let words = [self.mss.is_some(), self.window_scale.is_some(), self.sack_permitted];
+        let others = stamps + words.into_iter().map(|is_there| 4 * usize::from(is_there)).sum::<usize>();
+        let blocks = self.sack.as_slice().len().min(fitting(others));
+        others + if blocks > 0 { 4 + 8 * blocks } else { 0 }
+    }
+
+    /// Writes the options, padded to a multiple of 4, to the start of `space`, which has
+    /// [`Self::length`] bytes at least. SACK blocks that do not fit in a header beside the others
+    /// are left out, the last ones first.
+    #[inline]
+    pub fn emit(&self, space: &mut [u8]) {
+        if self.is_usual()
+            && let Some(stamps) = self.timestamps
+            && let Some(space) = space.first_chunk_mut::<12>()
+        {
+            let ([a, b, c, d], [e, f, g, h]) = (stamps.value.to_be_bytes(), stamps.echo.to_be_bytes());
+            *space = [NO_OPERATION, NO_OPERATION, TIMESTAMPS, 10, a, b, c, d, e, f, g, h];
+        } else {
+            self.emit_any(space);
+        }
+    }
+
+    fn emit_any(&self, space: &mut [u8]) {
         let mut writer = Writer { space, at: 0 };
         if let Some(mss) = self.mss {
             let [high, low] = mss.to_be_bytes();
@@ -153,9 +185,8 @@ impl Options {
             writer.put(&stamps.value.to_be_bytes());
             writer.put(&stamps.echo.to_be_bytes());
         }
-        let fitting = (SPACE - writer.at).saturating_sub(4) / 8;
         let blocks = self.sack.as_slice();
-        let blocks = &blocks[..blocks.len().min(fitting)];
+        let blocks = &blocks[..blocks.len().min(fitting(writer.at))];
         if !blocks.is_empty() {
             writer.put(&[NO_OPERATION, NO_OPERATION, SACK, 2 + 8 * blocks.len() as u8]);
             for block in blocks {
@@ -163,8 +194,12 @@ impl Options {
                 writer.put(&block.end.0.to_be_bytes());
             }
         }
-        writer.at
     }
+}
+
+/// Returns how many SACK blocks fit in a header beside other options of so many bytes.
+fn fitting(others: usize) -> usize {
+    SPACE.saturating_sub(others + 4) / 8
 }
 
 fn two_numbers(bytes: &[u8; 8]) -> (u32, u32) {
@@ -178,7 +213,7 @@ fn read_timestamps(bytes: &[u8; 8]) -> Timestamps {
 }
 
 struct Writer<'a> {
-    space: &'a mut [u8; SPACE],
+    space: &'a mut [u8],
     at: usize,
 }
 
@@ -235,7 +270,8 @@ mod tests {
             options.sack.push(Range::new(Sequence(number * 10), 5));
         }
         let mut space = [0; SPACE];
-        assert_eq!(options.emit(&mut space), SPACE);
+        assert_eq!(options.length(), SPACE);
+        options.emit(&mut space);
         let read = Options::parse(&space);
         assert_eq!(read.sack.as_slice(), &options.sack.as_slice()[..3]);
         assert_eq!(read.timestamps, options.timestamps);

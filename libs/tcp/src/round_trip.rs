@@ -28,7 +28,9 @@ pub struct RoundTrip {
     deviation_4: u32,
     least: Span,
     least_at: Instant,
-    /// How often the timeout was doubled.
+    /// The retransmission timeout, which is asked for more often than it changes.
+    timeout: Span,
+    /// How often it was doubled.
     doublings: u8,
     /// Whether the SYN was lost, or is slower than [`FIRST_TIMEOUT`].
     is_slow: bool,
@@ -42,6 +44,7 @@ impl RoundTrip {
             deviation_4: 0,
             least: Span(u32::MAX),
             least_at: Instant(0),
+            timeout: FIRST_TIMEOUT,
             doublings: 0,
             is_slow: false,
         }
@@ -61,6 +64,7 @@ impl RoundTrip {
         self.doublings = 0;
         if self.smoothed_8 == 0 {
             (self.smoothed_8, self.deviation_4) = (sample * 8, sample * 2);
+            self.timeout = self.base_timeout();
             return;
         }
         let count = count.clamp(1, 64);
@@ -69,6 +73,7 @@ impl RoundTrip {
         let deviation = self.deviation_4 / 4;
         self.deviation_4 = approach(self.deviation_4, deviation, off, count);
         self.smoothed_8 = approach(self.smoothed_8, smoothed, sample, count).max(8);
+        self.timeout = self.base_timeout();
     }
 
     /// Returns the smoothed round-trip time; `None` before the first measurement.
@@ -96,23 +101,29 @@ impl RoundTrip {
     /// Returns the retransmission timeout.
     #[inline]
     pub fn timeout(&self) -> Span {
-        self.base_timeout().times(1 << self.doublings.min(12)).min(LONGEST_TIMEOUT)
+        self.timeout
+    }
+
+    fn update_timeout(&mut self) {
+        self.timeout = self.base_timeout().times(1 << self.doublings.min(12)).min(LONGEST_TIMEOUT);
     }
 
     /// Notes that the SYN was sent again: the path may be slow, until a measurement says otherwise.
     pub fn distrust(&mut self) {
         self.is_slow = true;
+        self.update_timeout();
     }
 
     /// Doubles the timeout: it has passed (RFC 6298, §5.5).
     pub fn back_off(&mut self) {
         self.doublings = self.doublings.saturating_add(1);
+        self.update_timeout();
     }
 
     /// Takes the timeout back to what was measured: there is progress.
-    #[inline]
     pub fn end_back_off(&mut self) {
         self.doublings = 0;
+        self.update_timeout();
     }
 }
 

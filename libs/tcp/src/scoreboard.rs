@@ -151,6 +151,19 @@ impl<'s> Scoreboard<'s> {
         }
     }
 
+    /// Takes the record of all that is on the way for acknowledged, if it is the only one and was
+    /// sent once; returns it.
+    #[inline]
+    pub fn take_only(&mut self) -> Option<Sent> {
+        let only = self.records.get(0)?;
+        if self.records.count() > 1 || only.fate != Fate::OnTheWay || only.is_repeated {
+            return None;
+        }
+        self.records.pop();
+        self.on_the_way = 0;
+        Some(only)
+    }
+
     /// Takes all before `end` for acknowledged. Hands to `delivered` what had not arrived before.
     #[inline]
     pub fn acknowledge(&mut self, end: Sequence, mut delivered: impl FnMut(Sent)) {

@@ -178,6 +178,38 @@ impl<E: BufferEntry> Transmitter<E> {
         })
     }
 
+    /// Sends the frame of `length` bytes that `write` makes, of which `header` says what the device
+    /// is to do: make a checksum, over what has the sum of the pseudo-header in its place, which is
+    /// made here if the device cannot; and divide the frame into segments, if they have a size.
+    /// Returns whether it was sent: not if no buffer is free, none holds `length`, or the device
+    /// does not divide frames.
+    #[cfg(feature = "stack")]
+    #[inline]
+    pub(crate) fn send_described(
+        &mut self,
+        length: usize,
+        header: &PacketHeader,
+        write: impl FnOnce(&mut [u8]),
+    ) -> bool {
+        if header.segment_size == 0 {
+            let offload = self.offloads_checksum();
+            let finish = |frame: &mut [u8]| {
+                write(frame);
+                (checksum::finish(frame, header, offload), ())
+            };
+            return self.send(length, finish).is_some();
+        }
+        if !self.has_large() || length > LARGEST_PACKET - HEADROOM {
+            return false;
+        }
+        let Some(offset) = self.spare_large.take() else { return false };
+        let as_it_is = |frame: &mut [u8]| {
+            write(frame);
+            Some((*header, ()))
+        };
+        self.send_in(offset, length, as_it_is).is_some()
+    }
+
     /// Sends the packet of many segments of `length` bytes that `write` makes, with the header that
     /// it returns, over a link. Returns `None` if this is no link, no large buffer is free, none
     /// holds `length`, or `write` returns `None`: then nothing is sent.

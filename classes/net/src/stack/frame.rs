@@ -6,8 +6,10 @@
 
 use crate::checksum::{self, Sum};
 use crate::client::Transmitter;
+use crate::header::flags::NEEDS_CHECKSUM;
+use crate::header::segmentation::TCP_4;
 use crate::wire::{HOP_LIMIT, ethernet, ipv4, ipv6, protocols, put, tcp, types};
-use crate::{ETHERNET_HEADER, HEADROOM, MTU, Mac};
+use crate::{ETHERNET_HEADER, HEADROOM, MTU, Mac, PacketHeader};
 use core::net::IpAddr;
 use culm_tcp::{Header, LONGEST_HEADER};
 
@@ -30,6 +32,8 @@ pub(super) struct Route {
     head: Head,
     /// The sum of IPv4's header, without its length.
     sum: Sum,
+    /// The sum of the pseudo-header of TCP, without its length.
+    pseudo: Sum,
     is_version_4: bool,
 }
 
@@ -72,7 +76,8 @@ impl Route {
             // Both were read from one header.
             _ => false,
         };
-        Self { head: Head(head), sum, is_version_4 }
+        let pseudo = Sum::pseudo_header(local, remote, protocols::TCP, 0);
+        Self { head: Head(head), sum, pseudo, is_version_4 }
     }
 
     /// Returns the station that frames go to.
@@ -111,22 +116,28 @@ impl Route {
         each: u16,
         fill: impl FnOnce(&mut [u8]),
     ) -> bool {
-        let mut room = [0; LONGEST_HEADER];
-        let tcp = header.emit(&mut room);
         let before = ETHERNET_HEADER + if self.is_version_4 { ipv4::HEADER } else { ipv6::HEADER };
-        let total = before + tcp + length;
-        let write = |frame: &mut [u8]| {
+        let tcp = header.length();
+        let description = PacketHeader {
+            flags: NEEDS_CHECKSUM,
+            segmentation: if each > 0 { TCP_4 } else { 0 },
+            header_length: if each > 0 { (before + tcp) as u16 } else { 0 },
+            segment_size: each,
+            checksum_start: before as u16,
+            checksum_offset: tcp::CHECKSUM as u16,
+            ..PacketHeader::default()
+        };
+        transmitter.send_described(before + tcp + length, &description, |frame| {
             let Some((head, rest)) = frame.split_at_mut_checked(before) else { return };
             let Some((segment, payload)) = rest.split_at_mut_checked(tcp) else { return };
             head.copy_from_slice(&self.head.0[..before]);
             self.complete(head, tcp + length);
-            segment.copy_from_slice(&room[..tcp]);
+            header.emit(segment);
+            // A checksum begins with the sum of the pseudo-header.
+            let pseudo = self.pseudo.add_number((tcp + length) as u16);
+            put(segment, tcp::CHECKSUM, pseudo.fold().to_le_bytes());
             fill(payload);
-        };
-        match each {
-            0 => transmitter.send_with_checksum(total, write).is_some(),
-            each => transmitter.send_segments(total, each, write).is_some(),
-        }
+        })
     }
 
     /// Writes the IP packet of a segment without payload, for which the station is yet to be found.

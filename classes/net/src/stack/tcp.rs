@@ -432,16 +432,15 @@ impl Tcp {
             _ => {}
         }
         let slot = &self.table[index];
-        let limit = match slot.phase() {
-            Phase::Closing => slot.limit,
+        match slot.phase() {
+            Phase::Closing => self.wheel.set(index, slot.limit),
             // It has nothing to send.
             Phase::TimeWait => return self.wheel.set(index, slot.limit),
-            _ => Instant::NEVER,
-        };
+            _ => {}
+        }
         if let Some(next) = next {
             self.wheel.set(index, next);
         }
-        self.wheel.set(index, limit);
     }
 
     /// Puts an open connection into the list of its phase: open, idle, or awaiting its first

@@ -45,15 +45,18 @@ impl Connection<'_> {
         header: &Header,
         length: u32,
         now: Instant,
-        release: impl FnMut(u64),
+        mut release: impl FnMut(u64),
     ) {
         let acknowledgement = header.acknowledgement;
         let outstanding = self.nxt.since(self.una).max(0) as u32;
         let was_closed = self.window == 0;
         let has_window_changed = self.update_window(header, now);
         let bytes = acknowledgement.since(self.una).max(0) as u32;
-        let mut news = News { bytes, outstanding, has_window_changed, length, ..News::default() };
         (self.heard_at, self.questions) = (now, 0);
+        if bytes > 0 && self.take_whole(header, bytes, now, &mut release) {
+            return;
+        }
+        let mut news = News { bytes, outstanding, has_window_changed, length, ..News::default() };
         if bytes > 0 {
             let (board, recovery) = (&mut self.board, &mut self.recovery);
             board.acknowledge(acknowledgement, |sent| recovery.note_delivered(&sent, &mut news));
@@ -81,6 +84,26 @@ impl Connection<'_> {
         if news.delivered > 0 || self.timer.is_none() || has_closed_or_opened {
             self.arm(now);
         }
+    }
+
+    /// Takes the acknowledgement of all `bytes` that are on the way, if they were sent at one time
+    /// and once, and nothing is amiss: of a response that went out whole. Returns whether that is
+    /// so.
+    #[inline]
+    fn take_whole(&mut self, header: &Header, bytes: u32, now: Instant, release: impl FnMut(u64)) -> bool {
+        let is_plain = header.acknowledgement == self.nxt && header.options.sack.is_empty();
+        if !is_plain || !self.recovery.is_calm() {
+            return false;
+        }
+        let Some(sent) = self.board.take_only() else { return false };
+        let trip = now.since(sent.at);
+        self.una = self.nxt;
+        self.outgoing.acknowledge(bytes, release);
+        self.recovery.note_whole(&sent, trip);
+        self.round_trip.measure(trip, now, bytes / self.segment.max(1) / 2);
+        self.grow(bytes, now);
+        (self.timeouts, self.timer) = (0, None);
+        true
     }
 
     /// Takes SACK blocks: each is checked, since a peer can say anything (RFC 2018, §5). A first

@@ -104,6 +104,16 @@ impl Recovery {
         }
     }
 
+    /// Notes that all has arrived that was on the way: `sent`, after `trip`.
+    #[inline]
+    pub fn note_whole(&mut self, sent: &Sent, trip: Span) {
+        self.duplicates = 0;
+        self.furthest = self.furthest.max(sent.range.end);
+        if self.latest.is_none_or(|(at, end, _)| sent.is_after(at, end)) {
+            self.latest = Some((sent.at, sent.range.end, trip));
+        }
+    }
+
     /// Notes that something was sent again, with its timestamp.
     pub fn note_repeated(&mut self, stamp: u32, bytes: u32) {
         if let Some((_, first @ None)) = &mut self.undo {
@@ -123,6 +133,12 @@ impl Recovery {
     #[inline]
     pub fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Open)
+    }
+
+    /// Returns whether nothing is taken for lost, or was sent to find out.
+    #[inline]
+    pub fn is_calm(&self) -> bool {
+        self.is_open() && self.probe.is_none()
     }
 
     pub fn note_probe(&mut self, end: Sequence, is_repeated: bool) {
@@ -212,7 +228,7 @@ impl Connection<'_> {
 
     /// Grows the congestion window, if that is what held data back.
     #[inline]
-    fn grow(&mut self, bytes: u32, now: Instant) {
+    pub(super) fn grow(&mut self, bytes: u32, now: Instant) {
         if self.is_limited {
             let round_trip = self.round_trip.smoothed().unwrap_or_default();
             self.congestion.acknowledged(bytes, now, round_trip);

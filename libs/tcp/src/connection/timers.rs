@@ -54,12 +54,13 @@ impl Connection<'_> {
     /// application can change something.
     #[inline]
     pub fn deadline(&self) -> Option<Instant> {
-        let timer = self.timer.map(|(at, _)| at);
-        let delayed = match self.acknowledgement {
-            Acknowledgement::At(at) => Some(at),
-            _ => None,
-        };
-        [timer, delayed, self.question_at()].into_iter().flatten().min()
+        // Nobody is asked while a timer runs.
+        let timer = self.timer.map(|(at, _)| at).or_else(|| self.question_at());
+        match (timer, self.acknowledgement) {
+            (Some(timer), Acknowledgement::At(delayed)) => Some(timer.min(delayed)),
+            (None, Acknowledgement::At(delayed)) => Some(delayed),
+            (timer, _) => timer,
+        }
     }
 
     /// Does what is due at `now`. Tokens go to `release` if the connection ends by that.
@@ -120,18 +121,20 @@ impl Connection<'_> {
         if self.state == State::TimeWait {
             return;
         }
+        if self.board.is_empty() {
+            // Data that waits for a closed window has the timer set when it is looked at.
+            self.timer = None;
+            return;
+        }
         let timeout = now + self.round_trip.timeout();
         self.timeout_at = timeout;
-        self.timer = if self.board.is_empty() {
-            // Data that waits for a closed window has the timer set when it is looked at.
-            None
-        } else if self.window == 0 {
-            Some((timeout, Timer::Window))
+        self.timer = Some(if self.window == 0 {
+            (timeout, Timer::Window)
         } else if let Some(at) = self.reordering_deadline() {
-            Some((at.min(timeout), Timer::Reordering))
+            (at.min(timeout), Timer::Reordering)
         } else {
-            Some(self.probe_timer(now).unwrap_or((timeout, Timer::Timeout)))
-        };
+            self.probe_timer(now).unwrap_or((timeout, Timer::Timeout))
+        });
     }
 
     /// Sets the timer after something was sent: one for a probe anew, but not beyond the timeout of

@@ -36,17 +36,25 @@ impl Transmission {
 }
 
 impl Connection<'_> {
-    /// Returns the next segment to be sent at `now`, or the next train; `None` if there is none.
-    pub fn transmit(&mut self, now: Instant) -> Option<Transmission> {
-        // After nearly each segment it is asked for one more.
-        if self.state == State::Established
+    /// Returns whether [`Self::transmit`] would find nothing to be sent, as after nearly each
+    /// segment. Whoever asks this first need not say what trains there can be.
+    #[inline]
+    pub fn is_quiet(&mut self) -> bool {
+        let is_quiet = self.state == State::Established
             && self.acknowledgement != Acknowledgement::Now
             && self.board.lost() == 0
             && self.due.is_none()
             && (self.timer.is_some() || self.board.is_empty())
-            && self.pending() == 0
-        {
-            self.is_limited = false;
+            && self.pending() == 0;
+        if is_quiet {
+            (self.is_limited, self.is_held) = (false, false);
+        }
+        is_quiet
+    }
+
+    /// Returns the next segment to be sent at `now`, or the next train; `None` if there is none.
+    pub fn transmit(&mut self, now: Instant) -> Option<Transmission> {
+        if self.is_quiet() {
             return None;
         }
         if let Some(header) = self.reset.take() {
@@ -151,11 +159,11 @@ impl Connection<'_> {
         Transmission::bare(header)
     }
 
-    /// Returns the segment or train of `range`, the number of the FIN possibly included.
-    fn data(&mut self, header: Header, range: Range, segment: u32, now: Instant) -> Transmission {
+    /// Returns the segment or train of `range`, the number of the FIN possibly included, with
+    /// `flags` and those that follow from its content.
+    fn data(&mut self, range: Range, mut flags: Flags, segment: u32, now: Instant) -> Transmission {
         let end = self.una + self.outgoing.length();
         let length = Range { start: range.start, end: range.end.min(end) }.length();
-        let mut flags = header.flags;
         if range.end == end || range.end.is_after(end) {
             flags = flags.with(Flags::PSH);
         }
@@ -166,7 +174,7 @@ impl Connection<'_> {
         self.sent_at = now;
         self.arm_sent(now);
         let offset = range.start.since(self.una).max(0) as u32;
-        Transmission { header: Header { flags, ..header }, segment, length, is_ect: false, offset }
+        Transmission { header: self.header(range.start, flags, now), segment, length, is_ect: false, offset }
     }
 
     fn send_due(&mut self, due: Due, now: Instant) -> Option<Transmission> {
@@ -186,8 +194,7 @@ impl Connection<'_> {
         let segment = self.payload_of_next();
         let length = self.pending().min(self.usable()).min(segment);
         if length > 0 {
-            let header = self.header(self.nxt, Flags::ACK, now);
-            let sent = self.send_range(header, length, segment, now);
+            let sent = self.send_range(length, Flags::ACK, segment, now);
             self.recovery.note_probe(self.nxt, false);
             self.arm(now);
             return Some(sent);
@@ -196,8 +203,7 @@ impl Connection<'_> {
         let range = self.board.get(last)?.range;
         self.board.repeat(last, now);
         self.recovery.note_probe(self.nxt, true);
-        let header = self.header(range.start, Flags::ACK, now);
-        let sent = self.data(header, range, segment, now);
+        let sent = self.data(range, Flags::ACK, segment, now);
         self.arm(now);
         Some(sent)
     }
@@ -209,26 +215,25 @@ impl Connection<'_> {
         let sent = if self.board.cut(0, length).is_some() {
             self.board.repeat(0, now);
             let range = self.board.get(0)?.range;
-            let header = self.header(range.start, Flags::ACK, now);
-            self.data(header, range, segment, now)
+            self.data(range, Flags::ACK, segment, now)
         } else {
             let length = length.min(self.pending());
             if length == 0 {
                 return None;
             }
-            let header = self.header(self.nxt, Flags::ACK, now);
-            self.send_range(header, length, segment, now)
+            self.send_range(length, Flags::ACK, segment, now)
         };
         self.timer = Some((now + self.round_trip.timeout(), Timer::Window));
         Some(sent)
     }
 
     /// Sends `length` numbers from the next one on.
-    fn send_range(&mut self, header: Header, length: u32, segment: u32, now: Instant) -> Transmission {
+    #[inline]
+    fn send_range(&mut self, length: u32, flags: Flags, segment: u32, now: Instant) -> Transmission {
         let range = Range::new(self.nxt, length);
         self.board.append(range, now);
         self.recovery.note_sent(length);
-        let sent = self.data(header, range, segment, now);
+        let sent = self.data(range, flags, segment, now);
         self.nxt = range.end;
         sent
     }
@@ -255,8 +260,7 @@ impl Connection<'_> {
         self.board.repeat(index, now);
         let stamp = self.stamp(now);
         self.recovery.note_repeated(stamp, range.length());
-        let header = self.header(range.start, Flags::ACK, now);
-        Some(self.data(header, range, segment, now))
+        Some(self.data(range, Flags::ACK, segment, now))
     }
 
     /// Returns how many numbers wait to be sent for the first time.
@@ -313,9 +317,9 @@ impl Connection<'_> {
             allowed
         };
         self.ecn.note_told();
-        let header = self.header(self.nxt, flags, now);
-        let sent = self.send_range(header, length, segment, now);
-        Some(Transmission { is_ect: self.ecn.is_used() && sent.length > 0, ..sent })
+        let mut sent = self.send_range(length, flags, segment, now);
+        sent.is_ect = self.ecn.is_used() && sent.length > 0;
+        Some(sent)
     }
 
     /// Returns how many bytes of payload the next segment has at most.

@@ -48,9 +48,13 @@ impl Inbox {
             return;
         }
         let at = self.place(offset);
-        let (here, rest) = bytes.split_at(bytes.len().min(self.ring.len() - at));
-        self.ring[at..at + here.len()].copy_from_slice(here);
-        self.ring[..rest.len()].copy_from_slice(rest);
+        if let Some(place) = self.ring.get_mut(at..at + bytes.len()) {
+            place.copy_from_slice(bytes);
+        } else {
+            let (here, rest) = bytes.split_at(self.ring.len() - at);
+            self.ring[at..].copy_from_slice(here);
+            self.ring[..rest.len()].copy_from_slice(rest);
+        }
     }
 
     /// Returns those of the first `count` bytes that lie side by side.
@@ -210,9 +214,13 @@ impl Outbox {
             }
             Source::Kept { start, .. } => {
                 let at = ((start + offset as u64) % self.ring.len() as u64) as usize;
-                let (here, over) = place.split_at_mut(length.min(self.ring.len() - at));
-                here.copy_from_slice(&self.ring[at..at + here.len()]);
-                over.copy_from_slice(&self.ring[..over.len()]);
+                if let Some(bytes) = self.ring.get(at..at + length) {
+                    place.copy_from_slice(bytes);
+                } else {
+                    let (here, over) = place.split_at_mut(self.ring.len() - at);
+                    here.copy_from_slice(&self.ring[at..]);
+                    over.copy_from_slice(&self.ring[..over.len()]);
+                }
             }
         }
         rest
