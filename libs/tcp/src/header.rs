@@ -112,9 +112,9 @@ impl Header {
         SHORTEST + self.options.length()
     }
 
-    /// Writes the header to the start of `bytes`, and returns its length in bytes: [`Self::length`];
-    /// 0, if there are fewer than that. Its checksum and urgent pointer are 0: the checksum is for
-    /// whoever knows the IP addresses and the payload, or for the device.
+    /// Writes the header to the start of `bytes`, and returns [`Self::length`]; 0, if there are
+    /// fewer bytes than that. Its checksum and urgent pointer are 0: the checksum is for whoever
+    /// knows the IP addresses and the payload, or for the device.
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
         let length = self.length();
