@@ -25,8 +25,8 @@
 //!
 //! IPv4 with an address that is given or fetched by DHCP, IPv6 with a link-local address and those
 //! of stateless autoconfiguration, ARP and neighbour discovery, echo replies and errors of ICMP,
-//! TCP servers, UDP both ways. Fragments are put together as far as there is memory; nothing is
-//! sent in fragments.
+//! TCP as server and client, UDP both ways. Fragments are put together as far as there is memory;
+//! nothing is sent in fragments.
 
 mod begun;
 mod classify;

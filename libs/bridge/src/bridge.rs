@@ -169,7 +169,7 @@ impl Bridge {
     fn decide_anew(&mut self, now: u64, from: usize, head: &[u8]) -> Verdict {
         match self.try_decide(now, from, head) {
             Ok((forwarding, kind)) => {
-                // What was learned by this frame is a change that the next one has behind it.
+                // If the table has learned from this frame, the next one finds it changed so.
                 let (second, changes) = ((now / SECOND) as u32, self.table.changes());
                 let question = Question::new(head, from, second, changes, self.is_transparent);
                 if let Some(question) = question.filter(|_| kind.is_none()) {

@@ -4,11 +4,11 @@
 //!
 //! That is the port, the beginning of the frame, the second in which the table is asked, and what
 //! the table has ([`Table::changes`](crate::table::Table::changes)). So a decision is kept with
-//! these, and found only where all are the same. Only frames for a station that is known have
-//! theirs kept: those for many are held to a rate, each by itself.
+//! these, and found only where all are the same. Only decisions on frames for a station that is
+//! known are kept: frames for many are held to a rate, each by itself.
 //!
-//! Whoever chooses addresses so that two decisions drive each other out pays for that by the work
-//! that there is without this.
+//! Whoever chooses addresses so that two decisions drive each other out has his frames decided on
+//! one by one, as they would be without this.
 
 use crate::HEAD;
 use crate::bridge::Forwarding;

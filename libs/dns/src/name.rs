@@ -15,8 +15,8 @@ const LONGEST_LABEL: usize = 63;
 const POINTER: u8 = 0xc0;
 
 /// Pointers that a name may lead over: one before each label, of which a name of [`LONGEST`] bytes
-/// has this many (RFC 1035 §2.3.4). One that leads to the next says nothing, and thousands would
-/// have the reader work for each name of an answer anew.
+/// has this many (RFC 1035 §2.3.4). A pointer to another pointer adds no label, so there could be
+/// thousands, which the reader would have to follow for each name of a message.
 const MOST_POINTERS: usize = 127;
 
 /// A name, in the form that it has in a message without pointers.

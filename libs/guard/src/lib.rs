@@ -69,7 +69,8 @@ impl Guard {
         hash.finalize().first().copied().unwrap_or(0).into()
     }
 
-    /// Whether the host `peer` may change files. A request without a token is no attempt.
+    /// Whether the host `peer`, which has sent this token, may do what it guards. A request without
+    /// a token is no attempt.
     pub fn permit(&mut self, token: Option<&[u8]>, peer: u64, now: u64) -> Permission {
         let Some(token) = token else { return Permission::Denied };
         let known = self.known.iter().position(|(host, _)| *host == peer);

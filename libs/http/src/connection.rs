@@ -12,8 +12,8 @@ use crate::site::{ResourceId, Site};
 use crate::stored::{self, Asked, Commit, Upload};
 use crate::transport::Stream;
 
-/// Bytes of the longest body in memory that is copied with its head: to have the transport refer to
-/// it costs more than that.
+/// Bytes of the longest body in memory that is copied behind its head: to have the transport refer
+/// to one that short costs more than the copy.
 const SHORT_BODY: usize = 512;
 
 /// Counts of what a server has done. They only grow.
@@ -470,7 +470,7 @@ fn begin_redirect<S: Stream, R: Renderer, F: Files>(
     put(&pieces, stream, &mut shared.tally)
 }
 
-/// Sends a head that is in pieces, if all of it finds room.
+/// Sends a head that is in pieces, with a short body possibly, if all of it finds room.
 #[inline]
 pub(crate) fn put<S: Stream, const COUNT: usize>(
     pieces: &[&[u8]; COUNT],

@@ -126,7 +126,7 @@ impl Trouble {
     }
 }
 
-/// Whether a client may change files.
+/// Whether a client may change files, or do what else a token guards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
     /// It may.

@@ -1,7 +1,8 @@
 //! The flows that are shown: those that carry most just now.
 //!
 //! What a flow has carried since it was looked at before is the difference of its counts, which are
-//! kept by the flow's number. A number that another flow has got counts from zero.
+//! kept by the flow's number. Of another flow that has got the number, and has carried less than
+//! the one before it, all counts; of one that has carried more, only the difference does.
 
 use alloc::boxed::Box;
 use alloc::vec;

@@ -1,10 +1,11 @@
-//! Shows by HTTP what a router does: its rules with how many packets each was about, and its flows;
-//! and takes other rules for it from who has the token.
+//! Shows by HTTP what a router does: its rules with how many packets each has decided on, and its
+//! flows; and takes other rules for it from who has the token.
 //!
 //! It stands apart from the router, and sees its memory without its help: flows where the router
 //! keeps them, rules and counts where it shows them. Whatever is asked here, and by how many, costs
-//! the router nothing. New rules are handed over as text, for the router to judge: this component
-//! could be taken over by who speaks HTTP to it, and may decide no more than what it is there for.
+//! the router nothing. Who speaks HTTP to this component could take it over: it could propose rules
+//! then, without a token too, where the system lets it propose any, and nothing else. What it
+//! proposes is text, which the router judges.
 //!
 //! A connection has one request. Its answer fits the connection's send buffer, so that nothing has
 //! to be kept for it.

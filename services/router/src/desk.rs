@@ -2,8 +2,9 @@
 //!
 //! Somebody proposes a text in memory of its own ([`culm_report`]) and notifies the router. It is
 //! read and checked as the build tool reads the system's rules, and tables are made of it, all
-//! beside the rules in use. Only if nothing is wrong it takes their place, in one step, between two
-//! turns; otherwise they stay, and the answer says what is wrong. Meanwhile frames wait.
+//! beside the rules in use. Only if nothing is wrong it takes their place, in one step, before the
+//! turn's first frame; otherwise they stay, and the answer says what is wrong. Meanwhile frames
+//! wait.
 //!
 //! Who may propose is not asked here: whoever the system gives that memory to.
 

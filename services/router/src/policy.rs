@@ -1,7 +1,7 @@
 //! What the rules say of a new flow: whether it passes, and what it is translated to.
 //!
 //! The rules' own tables find the rule of a packet ([`Engine`]); here is what follows from it: the
-//! addresses and ports that NAT lends, as pools, and how often each rule was asked.
+//! addresses and ports that NAT lends, as pools, and how often each rule has decided.
 
 use crate::networks::Networks;
 use alloc::vec;
@@ -56,7 +56,7 @@ pub struct Policy {
     /// Outer addresses of pools that are not the router's own, for which it answers.
     lent_addresses: Vec<Ipv4Addr>,
     zones: Vec<Zone>,
-    /// How many packets each rule was about, the default's last.
+    /// How many packets of no known flow each rule has decided on, the default's last.
     counts: Vec<u64>,
     /// Where others see that.
     shown: Counts<'static>,

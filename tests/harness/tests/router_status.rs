@@ -1,5 +1,5 @@
-//! `systems/router.toml` between two Linux machines: a lease and names for who is inside, the page
-//! that shows what passes, and rules that take others' place while packets pass.
+//! `systems/router.toml` between two Linux machines: the page that shows what passes, and rules
+//! that take others' place while packets pass. Leases and names are tested in `lan.rs`.
 //!
 //! It takes root's rights; without them the test is skipped, and says so.
 

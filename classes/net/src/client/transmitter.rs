@@ -178,11 +178,11 @@ impl<E: BufferEntry> Transmitter<E> {
         })
     }
 
-    /// Sends the frame of `length` bytes that `write` makes, of which `header` says what the device
-    /// is to do: make a checksum, over what has the sum of the pseudo-header in its place, which is
-    /// made here if the device cannot; and divide the frame into segments, if they have a size.
-    /// Returns whether it was sent: not if no buffer is free, none holds `length`, or the device
-    /// does not divide frames.
+    /// Sends the frame of `length` bytes that `write` makes. `header` says what the device is to do
+    /// with it: to make a checksum, in whose place `write` puts the sum of the pseudo-header (where
+    /// the device cannot, it is made here); and, if `segment_size` is not 0, to divide the frame
+    /// into segments of that size. Returns whether it was sent: not if no buffer is free, none
+    /// holds `length`, or the device does not divide frames.
     #[cfg(feature = "stack")]
     #[inline]
     pub(crate) fn send_described(

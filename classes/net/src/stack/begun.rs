@@ -3,9 +3,10 @@
 //! A cookie is good for a while ([`super::cookie`]), and the segment that brings it back is all
 //! that a connection begins with. Where the connection is over and its place free, the network, or
 //! who has listened to it, may bring that segment once more: a second connection would begin with
-//! the same request. Each cookie that began a connection is kept here for as long as it is good, in
-//! a place of its own by its hash. A later one in that place drives it out: the younger one is the
-//! one that the network is likelier to bring again.
+//! the same request. So each cookie that began a connection is kept here, in a place that its hash
+//! chooses, until a later one whose hash chooses the same drives it out: the younger one is the one
+//! that the network is likelier to bring again. Where connections begin seldom, a cookie is
+//! outdated before that; where many do, the oldest that are still good are forgotten.
 
 use alloc::boxed::Box;
 use alloc::vec;

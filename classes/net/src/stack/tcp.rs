@@ -376,7 +376,7 @@ impl Tcp {
         while let Some(index) = self.dirty.get(done).map(|index| usize::from(*index)) {
             let slot = &mut self.table[index];
             let mut left = BURST;
-            // A reset may go before the SYN, and knows no station either.
+            // A reset may go first. Like the SYN, it goes to a peer whose station is not known.
             while slot.connection.state() == State::SynSent
                 && transmitter.is_ready()
                 && let Some(syn) = slot.connection.transmit(times.tcp)
@@ -393,8 +393,8 @@ impl Tcp {
             }
             done += 1;
             if left == 0 {
-                // Each connection is in the list once, but for those that are done: without them
-                // there is a place for it.
+                // The list has a place for each connection. A connection can be in it twice only
+                // if its first place is done with: such places are given up if no other is left.
                 if self.dirty.len() == self.dirty.capacity() {
                     self.dirty.drain(kept..done);
                     done = kept;

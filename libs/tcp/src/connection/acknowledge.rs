@@ -86,9 +86,9 @@ impl Connection<'_> {
         }
     }
 
-    /// Takes the acknowledgement of all `bytes` that are on the way, if they were sent at one time
-    /// and once, and nothing is amiss: of a response that went out whole. Returns whether that is
-    /// so.
+    /// Takes the acknowledgement of all `bytes` that are on the way, if they were sent together and
+    /// once, and no loss is suspected, as after a short response: the usual case, in fewer steps.
+    /// Returns whether that is so.
     #[inline]
     fn take_whole(&mut self, header: &Header, bytes: u32, now: Instant, release: impl FnMut(u64)) -> bool {
         let is_plain = header.acknowledgement == self.nxt && header.options.sack.is_empty();

@@ -1,11 +1,12 @@
 //! How late something may come without being lost: RACK's reordering window (RFC 8985, §6.2, step
 //! 4), widened by reports of duplicates, and by what has come late itself.
 //!
-//! The RFC's steps are quarters of the least round trip. Where a segment overtakes all that is on
-//! the way, that round trip is the shortest of all, and its steps are too short by far: each would
-//! cost a repetition of half a window, and so would each return to the first. How late something
-//! was is known, however: of what was sent once by the time it was sent at, and of what was sent
-//! again for nothing by the timestamp that the peer echoes (RFC 3522). That is the window's least.
+//! The RFC widens the window by a quarter of the least round trip at a time. Where a segment
+//! overtakes all that is on the way, its own round trip is that least one, and a quarter of it too
+//! short by far: half a window would be sent again before each widening, and all of that once more
+//! whenever the window is narrow again. But how late something was is known: of what was sent once
+//! by the time it was sent at, and of what was sent again for nothing by the timestamp that the
+//! peer echoes (RFC 3522). So the window is no shorter than the latest of these.
 
 use crate::sequence::Sequence;
 use crate::time::{Instant, Span};
@@ -17,13 +18,13 @@ const PERSISTENCE: u8 = 16;
 #[derive(Debug)]
 pub(super) struct Reordering {
     is_seen: bool,
-    /// By how many quarters of the least round trip something may come late, and what was the next
-    /// to be sent when that was widened.
+    /// By how many quarters of the least round trip something may come late, and the number that
+    /// was next to be sent when one was added, until all before it is acknowledged.
     quarters: u8,
     widened_at: Option<Sequence>,
-    /// How late something has come.
+    /// How late the latest has come.
     late: Span,
-    /// For how many recoveries more both count.
+    /// For how many recoveries more `quarters` and `late` count.
     persistence: u8,
 }
 

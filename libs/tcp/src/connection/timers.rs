@@ -54,7 +54,7 @@ impl Connection<'_> {
     /// application can change something.
     #[inline]
     pub fn deadline(&self) -> Option<Instant> {
-        // Nobody is asked while a timer runs.
+        // The peer is not asked whether it is there while a timer runs.
         let timer = self.timer.map(|(at, _)| at).or_else(|| self.question_at());
         match (timer, self.acknowledgement) {
             (Some(timer), Acknowledgement::At(delayed)) => Some(timer.min(delayed)),

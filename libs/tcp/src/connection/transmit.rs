@@ -37,7 +37,8 @@ impl Transmission {
 
 impl Connection<'_> {
     /// Returns whether [`Self::transmit`] would find nothing to be sent, as after nearly each
-    /// segment. Whoever asks this first need not say what trains there can be.
+    /// segment; then it is noted, too, that nothing holds data back. Whoever asks this first need
+    /// not call [`Self::set_longest_train`] for nothing.
     #[inline]
     pub fn is_quiet(&mut self) -> bool {
         let is_quiet = self.state == State::Established

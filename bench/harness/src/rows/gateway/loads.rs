@@ -69,11 +69,11 @@ fn packets(namespace: &Namespace, device: &str, column: usize) -> Result<u64> {
 
 /// Counts while so many packets are under way, there and back.
 pub(super) fn closed_loop(lab: &Lab, subject: &mut Subject, far: &Far, size: usize) -> Result<Sample> {
-    // It shares its processor with the load, which spins: QEMU has the other one. A port of its own
-    // keeps it from late packets of another load, of which it takes one.
+    // It shares its processor with the load, which spins: QEMU has the other one. It has a port of
+    // its own, since it serves whoever sends first, which late packets of another load would be.
     let end = || far.namespace.within(|| FarEnd::start((far.address, 0).into(), lab.load_processor, false));
-    // One packet after the other first: of many, a router that does not know its neighbours yet
-    // drops most.
+    // At first one packet after the other: of many at once, a router that does not know its
+    // neighbours yet drops most.
     let first = end()?;
     let load = start(lab, subject, first.address(), size, Mode::Window(1))?;
     let patience = Instant::now() + FIRST_ANSWER;
