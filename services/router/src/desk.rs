@@ -105,9 +105,12 @@ impl Desk {
         let text = inbox.text().ok_or("error: this is no text, or longer than there is room for\n")?;
         let rules = settings::read(&text, router.networks())?;
         let unusable = |why| format!("error: these rules cannot be used: {why}\n");
-        let mut policy = Policy::new(rules, router.networks(), self.key, self.flows).map_err(unusable)?;
+        let policy = Policy::new(rules, router.networks(), self.key, self.flows).map_err(unusable)?;
         let time = crate::router::milliseconds(crate::instant());
-        self.show(&mut policy, &text, Since { is_proposed: true, time });
-        Ok(router.replace(policy))
+        // Show rules after they are in use: a life that ends over them must leave those before them
+        // to the next one, which would end over them again.
+        let ended = router.replace(policy);
+        self.show(router.policy_mut(), &text, Since { is_proposed: true, time });
+        Ok(ended)
     }
 }

@@ -177,6 +177,11 @@ impl Router {
         ended
     }
 
+    /// Returns the rules in use, to have them counted elsewhere.
+    pub fn policy_mut(&mut self) -> &mut Policy {
+        &mut self.policy
+    }
+
     /// Begins a round at `now`: does what is due about neighbours.
     pub fn begin(&mut self, now: Instant, cards: &mut impl Cards) {
         self.now = now;
