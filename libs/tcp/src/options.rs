@@ -139,7 +139,7 @@ impl Options {
         self.sack.is_empty() && self.mss.is_none() && self.window_scale.is_none() && !self.sack_permitted
     }
 
-    /// Returns how many bytes the options have, padded to a multiple of 4: [`SPACE`] at most.
+    /// Returns how many bytes the options have, padded to a multiple of 4: 40 at most.
     #[inline]
     pub fn length(&self) -> usize {
         let stamps = if self.timestamps.is_some() { 12 } else { 0 };
