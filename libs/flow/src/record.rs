@@ -15,7 +15,7 @@ use crate::tcp::Side;
 use crate::tuple::Tuple;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Words of a flow.
 const RECORD: usize = 24;
@@ -252,6 +252,14 @@ impl<'a> Records<'a> {
         is_whole.then_some(flow)
     }
 
+    /// Returns the flow in a slot, as whoever reads beside the router sees it: if all of it can be,
+    /// and belongs together.
+    pub fn seen(&self, slot: usize) -> Option<Flow> {
+        let record = self.records.get(slot)?;
+        // No later load comes before one that acquires.
+        seen(|word| record.get(word).map_or(0, |word| word.load(Acquire)))
+    }
+
     /// Returns the flow in a slot, if there is one.
     pub fn flow(&self, slot: u32) -> Option<Flow> {
         let state = self.state(slot)?;
@@ -278,7 +286,43 @@ fn load_all<const N: usize>(record: &[AtomicU64; RECORD], at: usize) -> [u64; N]
     core::array::from_fn(|index| record[at + index].load(Relaxed))
 }
 
+/// Reads a flow whose words may change meanwhile. `load` loads one of them, after those before.
+///
+/// Each word is read once, and seal and flow are of that copy. The first word and the seal are read
+/// again at last: they say whether the flow is still there. Its state may have become another.
+///
+/// The router stores for its next life, not in an order for readers on other cores: packets and
+/// bytes can be those of a flow that has just taken the slot, and are for showing only.
+fn seen(mut load: impl FnMut(usize) -> u64) -> Option<Flow> {
+    let words: [u64; RECORD] = core::array::from_fn(&mut load);
+    let state = state_of(words[STATE])?;
+    let tuple = |at: usize| part(&words, at).and_then(|words| Packed(words).tuple());
+    let (original, reply) = (tuple(TUPLES[0])?, tuple(TUPLES[1])?);
+    let is_whole = words[SEAL] == SEAL_KEY.hash(&words[1..SEAL])
+        && state.is_of(original.protocol)
+        && original.protocol == reply.protocol
+        && original != reply
+        && SIDES.iter().all(|at| part(&words, *at).and_then(Side::from_words).is_some());
+    let is_there = load(SEAL) == words[SEAL] && state_of(load(STATE)).is_some();
+    let (packets, bytes) = (part(&words, PACKETS)?, part(&words, BYTES)?);
+    let flow = Flow { original, reply, state, tag: words[TAG], used: words[USED], packets, bytes };
+    (is_whole && is_there).then_some(flow)
+}
+
+/// Returns the state that a flow's first word says, if it says that there is one.
+fn state_of(word: u64) -> Option<State> {
+    State::from_number(word as u8).filter(|_| word & !0xff == PRESENT)
+}
+
+/// Returns the words of a copy from `at` on.
+fn part<const N: usize>(words: &[u64; RECORD], at: usize) -> Option<[u64; N]> {
+    words.get(at..)?.first_chunk().copied()
+}
+
 /// Returns the seal of what never changes of a flow.
 fn seal(record: &[AtomicU64; RECORD]) -> u64 {
     SEAL_KEY.hash(&load_all::<{ SEAL - 1 }>(record, 1))
 }
+
+#[cfg(test)]
+mod tests;

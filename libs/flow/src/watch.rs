@@ -1,12 +1,13 @@
 //! Flows as somebody sees them who maps their memory for reading, beside the router that writes it.
 //!
-//! The router knows nothing of it, so that being watched costs it nothing. Each flow is checked as
-//! one of a previous life is: one that was exchanged for another while it was read does not have
-//! its seal, and is left out.
+//! The router knows nothing of it, so that being watched costs it nothing. Each flow is read once,
+//! into a copy that is checked as one of a previous life is: one that was exchanged for another
+//! while it was read does not have its seal, or is not there any more, and is left out.
 
 use crate::flow::Flow;
 use crate::record::{HEADER, Records};
 use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Acquire;
 
 /// The flows of a router, for whoever only looks.
 #[derive(Clone, Copy, Debug)]
@@ -29,12 +30,12 @@ impl<'a> Watch<'a> {
     /// gone. Their counts go on while they are read.
     pub fn flows(&self) -> impl Iterator<Item = (usize, Flow)> + use<'a> {
         let records = self.records();
-        (0..records.capacity()).filter_map(move |slot| Some((slot, records.checked(slot as u32, u64::MAX)?)))
+        (0..records.capacity()).filter_map(move |slot| Some((slot, records.seen(slot)?)))
     }
 
     /// The records of which the memory's own header says that there are as many.
     fn records(&self) -> Records<'a> {
-        let most = self.memory.get(HEADER - 1).map_or(0, |word| word.load(core::sync::atomic::Ordering::Acquire));
+        let most = self.memory.get(HEADER - 1).map_or(0, |word| word.load(Acquire));
         let records = Records::new(self.memory, usize::try_from(most).unwrap_or(usize::MAX));
         if records.is_left() { records } else { Records::new(&[], 0) }
     }
