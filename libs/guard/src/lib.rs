@@ -10,6 +10,10 @@
 //! guesses shuts out few others. Nobody can tell which ones: a secret of this start decides which
 //! hosts are in a group. A host whose token was right lately has a bucket for itself, so that not
 //! even one who guesses from very many addresses shuts it out.
+//!
+//! Who guesses has all addresses of an IPv6 network (RFC 4291 §2.5.1: 64 bits of a host), so a
+//! group has whole networks. A host whose token was right is known by its whole address: otherwise
+//! its neighbours would fill its bucket.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -19,6 +23,7 @@ extern crate alloc;
 extern crate std;
 
 use alloc::vec::Vec;
+use core::net::IpAddr;
 use culm_http::files::Permission;
 use sha2::{Digest, Sha256};
 
@@ -51,7 +56,7 @@ pub struct Guard {
     /// For each group the time at which its bucket will be empty.
     empty_at: [u64; GROUPS],
     /// The hosts whose token was right, the latest first, and when their buckets will be empty.
-    known: Vec<(u64, u64)>,
+    known: Vec<(IpAddr, u64)>,
 }
 
 impl Guard {
@@ -60,20 +65,25 @@ impl Guard {
         Self { hash, pause: pause.max(1), seed, empty_at: [0; GROUPS], known: Vec::with_capacity(KNOWN) }
     }
 
-    /// Returns the group of a host.
-    fn group(&self, peer: u64) -> usize {
+    /// Returns the group of a host: that of its network, if it has an address of IPv6.
+    fn group(&self, peer: Option<IpAddr>) -> usize {
+        let (kind, network) = match peer {
+            None => (0, 0),
+            Some(IpAddr::V4(address)) => (4, u64::from(address.to_bits())),
+            Some(IpAddr::V6(address)) => (6, (address.to_bits() >> 64) as u64),
+        };
         let mut hash = Sha256::new();
-        for word in self.seed.into_iter().chain([peer]) {
+        for word in self.seed.into_iter().chain([kind, network]) {
             hash.update(word.to_le_bytes());
         }
         hash.finalize().first().copied().unwrap_or(0).into()
     }
 
     /// Whether the host `peer`, which has sent this token, may do what it guards. A request without
-    /// a token is no attempt.
-    pub fn permit(&mut self, token: Option<&[u8]>, peer: u64, now: u64) -> Permission {
+    /// a token is no attempt. A host without an address is in a group, and is never known.
+    pub fn permit(&mut self, token: Option<&[u8]>, peer: Option<IpAddr>, now: u64) -> Permission {
         let Some(token) = token else { return Permission::Denied };
-        let known = self.known.iter().position(|(host, _)| *host == peer);
+        let known = self.known.iter().position(|(host, _)| Some(*host) == peer);
         let group = self.group(peer);
         let empty_at = match known.and_then(|place| self.known.get_mut(place)) {
             Some((_, empty_at)) => empty_at,
@@ -83,14 +93,15 @@ impl Guard {
             return Permission::Later;
         }
         if is_same(&Sha256::digest(token).into(), &self.hash) {
-            let entry = (peer, *empty_at);
+            let empty_at = *empty_at;
+            let Some(peer) = peer else { return Permission::Granted };
             match known {
                 Some(place) => {
                     self.known.remove(place);
                 }
                 None => self.known.truncate(KNOWN - 1),
             }
-            self.known.insert(0, entry);
+            self.known.insert(0, (peer, empty_at));
             return Permission::Granted;
         }
         *empty_at = (*empty_at).max(now).saturating_add(self.pause);
@@ -122,6 +133,7 @@ pub fn read_hash(text: &str) -> Option<Hash> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::net::{Ipv4Addr, Ipv6Addr};
 
     /// The hash of "open-sesame", by sha256sum.
     const HASH: &str = "d7ecdf25eaf3deba0f2628771dbdd22d4138ab6cf38f91ed02a2ca0dec7c8ab7";
@@ -130,35 +142,61 @@ mod tests {
         Guard::new(read_hash(HASH).expect("a hash"), 100, [1, 2, 3, 4])
     }
 
+    /// A host of IPv4.
+    fn host(number: u64) -> Option<IpAddr> {
+        Some(Ipv4Addr::from_bits(number as u32).into())
+    }
+
     /// Has a host guess until it must wait.
     fn guess(guard: &mut Guard, peer: u64, now: u64) {
-        while guard.permit(Some(b"guess"), peer, now) != Permission::Later {}
+        while guard.permit(Some(b"guess"), host(peer), now) != Permission::Later {}
+    }
+
+    #[test]
+    fn neighbours_in_a_network_of_ipv6_are_one_group_and_do_not_shut_out_who_is_known() {
+        let host = |network: u16, own: u16| Some(IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, network, 0, 0, 0, own)));
+        let mut guard = guard();
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(0, 1), 1000), Permission::Granted);
+        // One who guesses takes another address each time.
+        let guesses = (2..100).filter(|own| guard.permit(Some(b"guess"), host(0, *own), 1000) == Permission::Denied);
+        assert_eq!(guesses.count() as u64, ATTEMPTS);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(0, 1), 1000), Permission::Granted);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(0, 200), 1000), Permission::Later);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(1, 200), 1000), Permission::Granted);
+    }
+
+    #[test]
+    fn a_host_without_an_address_is_not_remembered() {
+        let mut guard = guard();
+        assert_eq!(guard.permit(Some(b"open-sesame"), None, 1000), Permission::Granted);
+        while guard.permit(Some(b"guess"), None, 1000) != Permission::Later {}
+        assert_eq!((guard.permit(Some(b"open-sesame"), None, 1000), guard.known.len()), (Permission::Later, 0));
     }
 
     #[test]
     fn the_token_opens() {
         let mut guard = guard();
-        assert_eq!(guard.permit(Some(b"open-sesame"), 1, 0), Permission::Granted);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(1), 0), Permission::Granted);
         for wrong in [&b""[..], b"open-sesam", b"open-sesame ", b"Open-sesame"] {
-            assert_eq!(guard.permit(Some(wrong), 1, 0), Permission::Denied);
+            assert_eq!(guard.permit(Some(wrong), host(1), 0), Permission::Denied);
         }
-        assert_eq!(guard.permit(None, 1, 0), Permission::Denied);
+        assert_eq!(guard.permit(None, host(1), 0), Permission::Denied);
     }
 
     #[test]
     fn one_that_guesses_must_wait_and_others_need_not() {
         let mut guard = guard();
         for _ in 0..ATTEMPTS {
-            assert_eq!(guard.permit(Some(b"guess"), 7, 1000), Permission::Denied);
+            assert_eq!(guard.permit(Some(b"guess"), host(7), 1000), Permission::Denied);
         }
-        assert_eq!(guard.permit(Some(b"guess"), 7, 1000), Permission::Later);
-        assert_eq!(guard.permit(Some(b"open-sesame"), 7, 1000), Permission::Later);
-        assert_eq!(guard.permit(None, 7, 1000), Permission::Denied, "no attempt");
-        assert_eq!(guard.permit(Some(b"open-sesame"), 8, 1000), Permission::Granted);
-        assert_eq!(guard.permit(Some(b"guess"), 7, 1100), Permission::Denied);
-        assert_eq!(guard.permit(Some(b"guess"), 7, 1100), Permission::Later);
-        assert_eq!(guard.permit(Some(b"open-sesame"), 7, 1200), Permission::Granted);
-        assert_eq!(guard.permit(Some(b"guess"), 7, u64::MAX), Permission::Denied);
+        assert_eq!(guard.permit(Some(b"guess"), host(7), 1000), Permission::Later);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(7), 1000), Permission::Later);
+        assert_eq!(guard.permit(None, host(7), 1000), Permission::Denied, "no attempt");
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(8), 1000), Permission::Granted);
+        assert_eq!(guard.permit(Some(b"guess"), host(7), 1100), Permission::Denied);
+        assert_eq!(guard.permit(Some(b"guess"), host(7), 1100), Permission::Later);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(7), 1200), Permission::Granted);
+        assert_eq!(guard.permit(Some(b"guess"), host(7), u64::MAX), Permission::Denied);
     }
 
     /// Tests that another seed makes other groups, so that nobody can look for a host that shares
@@ -167,7 +205,7 @@ mod tests {
     fn nobody_knows_who_is_in_a_group() {
         let together = |seed: Seed| {
             let guard = Guard::new(read_hash(HASH).expect("a hash"), 100, seed);
-            (1..100_000).filter(|peer| guard.group(*peer) == guard.group(0)).collect::<Vec<u64>>()
+            (1..100_000).filter(|peer| guard.group(host(*peer)) == guard.group(host(0))).collect::<Vec<u64>>()
         };
         let (one, other) = (together([1, 2, 3, 4]), together([1, 2, 3, 5]));
         assert!((200..600).contains(&one.len()), "{}", one.len());
@@ -178,32 +216,32 @@ mod tests {
     #[test]
     fn a_host_whose_token_was_right_is_not_shut_out_by_others() {
         let mut guard = guard();
-        assert_eq!(guard.permit(Some(b"open-sesame"), 7, 1000), Permission::Granted);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(7), 1000), Permission::Granted);
         for peer in 100..5000 {
             guess(&mut guard, peer, 1000);
         }
-        assert_eq!(guard.permit(Some(b"open-sesame"), 8, 1000), Permission::Later);
-        assert_eq!(guard.permit(Some(b"open-sesame"), 7, 1000), Permission::Granted);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(8), 1000), Permission::Later);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(7), 1000), Permission::Granted);
         // Its own wrong tokens count.
         guess(&mut guard, 7, 1000);
-        assert_eq!(guard.permit(Some(b"open-sesame"), 7, 1000), Permission::Later);
-        assert_eq!(guard.permit(Some(b"open-sesame"), 7, 2000), Permission::Granted);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(7), 1000), Permission::Later);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(7), 2000), Permission::Granted);
     }
 
     #[test]
     fn the_hosts_whose_token_was_right_last_are_remembered() {
         let mut guard = guard();
         for peer in 1..=KNOWN as u64 + 1 {
-            assert_eq!(guard.permit(Some(b"open-sesame"), peer, 1000), Permission::Granted);
-            assert_eq!(guard.permit(Some(b"open-sesame"), 1, 1000), Permission::Granted);
+            assert_eq!(guard.permit(Some(b"open-sesame"), host(peer), 1000), Permission::Granted);
+            assert_eq!(guard.permit(Some(b"open-sesame"), host(1), 1000), Permission::Granted);
         }
         for peer in 100..5000 {
             guess(&mut guard, peer, 1000);
         }
         assert_eq!(guard.known.len(), KNOWN);
-        assert_eq!(guard.permit(Some(b"open-sesame"), 1, 1000), Permission::Granted);
-        assert_eq!(guard.permit(Some(b"open-sesame"), 2, 1000), Permission::Later);
-        assert_eq!(guard.permit(Some(b"open-sesame"), 3, 1000), Permission::Granted);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(1), 1000), Permission::Granted);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(2), 1000), Permission::Later);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(3), 1000), Permission::Granted);
     }
 
     #[test]

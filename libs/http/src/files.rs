@@ -10,6 +10,7 @@
 
 use crate::caching;
 use crate::response::{Head, Refusal, Status};
+use core::net::IpAddr;
 
 /// The operations on files that clients are offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,7 +147,7 @@ pub trait Files {
     fn offer(&self) -> Offer;
 
     /// Whether the client at `peer`, which has sent this token, may change files.
-    fn permit(&mut self, token: Option<&[u8]>, peer: u64, now: u64) -> Permission;
+    fn permit(&mut self, token: Option<&[u8]>, peer: Option<IpAddr>, now: u64) -> Permission;
 
     /// Begins to look up `path` for the connection in `slot`, which has nothing under way.
     fn begin(&mut self, slot: usize, purpose: Purpose, path: &str);
@@ -214,7 +215,7 @@ impl Files for () {
         Offer::Nothing
     }
 
-    fn permit(&mut self, _: Option<&[u8]>, _: u64, _: u64) -> Permission {
+    fn permit(&mut self, _: Option<&[u8]>, _: Option<IpAddr>, _: u64) -> Permission {
         Permission::Denied
     }
 
@@ -255,7 +256,7 @@ impl<F: Files> Files for Option<F> {
         self.as_ref().map_or(Offer::Nothing, Files::offer)
     }
 
-    fn permit(&mut self, token: Option<&[u8]>, peer: u64, now: u64) -> Permission {
+    fn permit(&mut self, token: Option<&[u8]>, peer: Option<IpAddr>, now: u64) -> Permission {
         self.as_mut().map_or(Permission::Denied, |files| files.permit(token, peer, now))
     }
 

@@ -1,5 +1,7 @@
 //! The transport that the server needs.
 
+use core::net::IpAddr;
+
 /// One transport connection, borrowed for the time of a call.
 pub trait Stream {
     /// The first bytes that were received and not yet consumed, as many as lie side by side in
@@ -52,10 +54,10 @@ pub trait Stream {
     /// there is news of the connection.
     fn rest(&mut self);
 
-    /// A number for the peer's host, so that one that guesses is told from others. Several hosts
-    /// may have the same.
-    fn peer(&self) -> u64 {
-        0
+    /// The address of the peer's host, so that one that guesses is told from others; `None` if the
+    /// connection is over, or the transport has no addresses.
+    fn peer(&self) -> Option<IpAddr> {
+        None
     }
 
     /// Whether the connection is over, by whatever cause: nothing can be sent or received any more.

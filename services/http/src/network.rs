@@ -1,5 +1,6 @@
 //! The net class's TCP connections as the server's transport.
 
+use core::net::IpAddr;
 use culm_http::Transport;
 use culm_net::stack::{self, Stack};
 
@@ -88,13 +89,8 @@ impl culm_http::Stream for Stream<'_> {
         self.0.rest();
     }
 
-    /// Of an IPv6 address the network: a host has many addresses in it.
-    fn peer(&self) -> u64 {
-        match self.0.remote().map(|remote| remote.ip()) {
-            Some(core::net::IpAddr::V4(address)) => mixed(address.to_bits().into()),
-            Some(core::net::IpAddr::V6(address)) => mixed((address.to_bits() >> 64) as u64),
-            None => 0,
-        }
+    fn peer(&self) -> Option<IpAddr> {
+        self.0.remote().map(|remote| remote.ip())
     }
 
     /// After a reset there may be bytes left to read, but nobody to answer.
@@ -102,11 +98,4 @@ impl culm_http::Stream for Stream<'_> {
     fn is_over(&self) -> bool {
         self.0.is_over() || self.0.remote().is_none()
     }
-}
-
-/// Spreads a number over all bits, so that neighbours do not meet in one group (the finaliser of
-/// MurmurHash).
-fn mixed(number: u64) -> u64 {
-    let number = (number ^ (number >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    number ^ (number >> 33)
 }

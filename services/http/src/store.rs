@@ -34,6 +34,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use changes::{Change, Stage};
+use core::net::IpAddr;
 use culm::Progress;
 use culm::connection::FileClient;
 use culm_file::{BLOCK, Client, Completion};
@@ -262,7 +263,7 @@ impl Files for Store {
         self.offer
     }
 
-    fn permit(&mut self, token: Option<&[u8]>, peer: u64, now: u64) -> Permission {
+    fn permit(&mut self, token: Option<&[u8]>, peer: Option<IpAddr>, now: u64) -> Permission {
         self.guard.as_mut().map_or(Permission::Denied, |guard| guard.permit(token, peer, now))
     }
 

@@ -28,7 +28,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::{IpAddr, SocketAddr};
 use culm::time::{self, Duration};
 use culm::{Channels, Component, ROUNDS, Region, random, run_rounds};
 use culm_flow::Watch;
@@ -382,13 +381,5 @@ impl RouterStatus {
 /// Returns whether who has sent this token may give the router rules.
 fn permit(guard: Option<&mut Guard>, token: Option<&[u8]>, stream: Option<Stream<'_>>) -> Permission {
     let (Some(guard), Some(stream)) = (guard, stream) else { return Permission::Denied };
-    guard.permit(token, stream.remote().map_or(0, host), time::now().ticks())
-}
-
-/// A number for a host: its address, of IPv6 its network.
-fn host(remote: SocketAddr) -> u64 {
-    match remote.ip() {
-        IpAddr::V4(address) => address.to_bits().into(),
-        IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
-    }
+    guard.permit(token, stream.remote().map(|remote| remote.ip()), time::now().ticks())
 }

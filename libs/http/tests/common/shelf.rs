@@ -5,6 +5,7 @@ use culm_http::Server;
 use culm_http::files::{Entry, Files, Found, Offer, Permission, Purpose, Trouble};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::rc::Rc;
 
 /// After as many questions in vain there will be no answer.
@@ -118,7 +119,7 @@ impl Files for Shelf {
         Offer::Write { limit: LIMIT }
     }
 
-    fn permit(&mut self, token: Option<&[u8]>, _: u64, _: u64) -> Permission {
+    fn permit(&mut self, token: Option<&[u8]>, _: Option<IpAddr>, _: u64) -> Permission {
         match self.permission.get() {
             Permission::Granted if token != Some(TOKEN.as_bytes()) => Permission::Denied,
             permission => permission,
