@@ -1,26 +1,49 @@
 //! The router's state as JSON: what the page is drawn from, and what programs read.
+//!
+//! It is written to a text that does not grow: what has no room there is an error.
 
 use crate::flows::{Busy, Flows};
+use alloc::string::String;
 use core::fmt::{self, Write};
 use core::sync::atomic::Ordering::Relaxed;
 use culm::connection::{CounterName, Observation, ObservedDomain};
 use culm_flow::{ICMP, ICMP6, SCTP, State, TCP, UDP};
 use culm_report::Shown;
 
-/// Bytes that all rules may take; those behind are left out.
+/// Bytes of JSON that all rules may take, and one more line; those behind are left out.
 const RULES: usize = 192 << 10;
 
 /// Letters of a rule's line that are shown.
 const LINE: usize = 160;
 
-/// Writes everything. `now` is in milliseconds since the machine was switched on.
+/// A text that has so many bytes at most.
+struct Bounded<'a> {
+    text: &'a mut String,
+    most: usize,
+}
+
+impl Write for Bounded<'_> {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        if part.len() > self.most.saturating_sub(self.text.len()) {
+            return Err(fmt::Error);
+        }
+        self.text.push_str(part);
+        Ok(())
+    }
+}
+
+/// Writes everything in place of `text`, `most` bytes at most. `now` is in milliseconds since the
+/// machine was switched on. After an error a part is there.
 pub(crate) fn write(
-    into: &mut impl Write,
+    text: &mut String,
+    most: usize,
     now: u64,
     shown: Option<&Shown>,
     flows: Option<&Flows>,
     observation: Option<&Observation>,
 ) -> fmt::Result {
+    text.clear();
+    let into = &mut Bounded { text, most };
     write!(into, "{{\"time_ms\":{now},\"rules\":")?;
     match shown {
         Some(shown) => rules(into, shown)?,
@@ -38,12 +61,12 @@ pub(crate) fn write(
     into.write_str("}}\n")
 }
 
-fn rules(into: &mut impl Write, shown: &Shown) -> fmt::Result {
+fn rules(into: &mut Bounded<'_>, shown: &Shown) -> fmt::Result {
     let Shown { text, since, counts } = shown;
     write!(into, "{{\"proposed\":{},\"since_ms\":{},\"list\":[", since.is_proposed, since.time)?;
     let mut lines = text.lines().zip(1_u32..);
     let default = text.lines().map(str::trim).find(|line| line.starts_with("default")).unwrap_or("default deny");
-    let mut written = 0;
+    let begin = into.text.len();
     let mut left_out = 0;
     for (index, (line, count)) in counts.iter().enumerate() {
         let is_default = index + 1 == counts.len();
@@ -53,7 +76,7 @@ fn rules(into: &mut impl Write, shown: &Shown) -> fmt::Result {
         } else {
             lines.find_map(|(text, number)| (number == *line).then_some(text)).unwrap_or("?")
         };
-        if written > RULES && !is_default {
+        if into.text.len() - begin > RULES && !is_default {
             left_out += 1;
             continue;
         }
@@ -62,7 +85,6 @@ fn rules(into: &mut impl Write, shown: &Shown) -> fmt::Result {
         let cut = words.char_indices().nth(LINE).and_then(|(end, _)| words.get(..end)).unwrap_or(words);
         string(into, cut)?;
         into.write_char('}')?;
-        written += 64 + cut.len();
     }
     write!(into, "],\"left_out\":{left_out}}}")
 }

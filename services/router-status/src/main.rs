@@ -50,6 +50,9 @@ const CONNECTIONS: usize = 6;
 const RECEIVED: usize = 128 << 10;
 const SENT: usize = 384 << 10;
 
+/// Bytes of what is shown at most: the rest of an answer is its head.
+const CONTENT: usize = SENT - 1024;
+
 /// Flows of a router at most, as its manifest says.
 const MOST_FLOWS: usize = 262_144;
 
@@ -134,7 +137,7 @@ impl Component for RouterStatus {
             guard,
             stages: (0..CONNECTIONS).map(|_| Stage::Head).collect(),
             received: vec![0; RECEIVED],
-            out: String::with_capacity(SENT),
+            out: String::with_capacity(CONTENT),
         };
         this.turn();
         this
@@ -232,15 +235,13 @@ impl RouterStatus {
                 self.end(slot);
             }
             Ask::State => {
-                self.render();
-                self.answer_out(slot, "application/json", is_head);
+                let mut out = core::mem::take(&mut self.out);
+                let is_whole = self.render(&mut out);
+                self.show(slot, "application/json", Some(out.as_str()).filter(|_| is_whole), is_head);
+                self.out = out;
             }
             Ask::Rules => match self.view.as_ref().and_then(View::rules) {
-                Some(shown) => {
-                    self.out.clear();
-                    self.out.push_str(&shown.text);
-                    self.answer_out(slot, TEXT, is_head);
-                }
+                Some(shown) => self.show(slot, TEXT, Some(&shown.text), is_head),
                 None => self.answer(slot, "503 Service Unavailable", TEXT, "The router has not said which they are.\n"),
             },
             Ask::Exchange { length, token, waits } => {
@@ -326,23 +327,25 @@ impl RouterStatus {
         }
     }
 
-    /// Writes the state.
-    fn render(&mut self) {
+    /// Writes the state in place of `out`. Returns whether there is room for it.
+    fn render(&mut self, out: &mut String) -> bool {
         let now = time::now().microseconds() / 1000;
         let shown = self.view.as_ref().and_then(View::rules);
         if let Some(flows) = &mut self.flows {
             flows.look(now);
         }
-        self.out.clear();
         let observation = culm::observation();
-        // A string takes all.
-        let _ = json::write(&mut self.out, now, shown.as_ref(), self.flows.as_ref(), observation.as_ref());
+        json::write(out, CONTENT, now, shown.as_ref(), self.flows.as_ref(), observation.as_ref()).is_ok()
     }
 
-    fn answer_out(&mut self, slot: usize, media: &str, is_head: bool) {
-        self.head(slot, "200 OK", media, self.out.len());
+    /// Answers with what there is to be shown, if that fits the send buffer.
+    fn show(&mut self, slot: usize, media: &str, content: Option<&str>, is_head: bool) {
+        let Some(content) = content.filter(|content| content.len() <= CONTENT) else {
+            return self.answer(slot, "503 Service Unavailable", TEXT, "It is too long to be shown.\n");
+        };
+        self.head(slot, "200 OK", media, content.len());
         if let (Some(mut stream), false) = (self.stack.stream(slot), is_head) {
-            stream.send(self.out.as_bytes());
+            stream.send(content.as_bytes());
         }
         self.end(slot);
     }

@@ -72,7 +72,7 @@ fn the_state_is_json_that_says_what_there_is() {
         counts: [(3, 7), (5, 0), (0, 2)].to_vec(),
     };
     let mut out = String::new();
-    json::write(&mut out, 1234, Some(&shown), Some(&flows), None).expect("a string takes all");
+    json::write(&mut out, 1 << 20, 1234, Some(&shown), Some(&flows), None).expect("there is room");
     let value: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
     let list = &value["rules"]["list"];
     assert_eq!(list[0], serde_json::json!({ "line": 3, "packets": 7, "rule": "allow\tin inner" }));
@@ -84,8 +84,7 @@ fn the_state_is_json_that_says_what_there_is() {
         (Some("udp"), Some(9), Some(4))
     );
     assert_eq!((flow["state"].as_str(), flow.get("translated")), (Some("unanswered"), None));
-    out.clear();
-    json::write(&mut out, 0, None, None, None).expect("a string takes all");
+    json::write(&mut out, 1 << 20, 0, None, None, None).expect("there is room");
     assert!(serde_json::from_str::<serde_json::Value>(&out).expect("it is JSON")["rules"].is_null());
 }
 
@@ -95,12 +94,41 @@ fn so_many_rules_are_shown_as_there_is_room_for() {
     let counts = (1..=4096).map(|line| (line, 1)).chain([(0, 9)]).collect();
     let shown = Shown { text, since: Since::default(), counts };
     let mut out = String::new();
-    json::write(&mut out, 0, Some(&shown), None, None).expect("a string takes all");
+    json::write(&mut out, 1 << 20, 0, Some(&shown), None, None).expect("there is room");
     let value: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
     let list = value["rules"]["list"].as_array().expect("a list");
     let left_out = value["rules"]["left_out"].as_u64().expect("a number");
     assert!(out.len() < 300 << 10 && left_out > 1000, "{} bytes", out.len());
     assert_eq!((list.len() as u64 + left_out, list.last().map(|rule| rule["packets"].clone())), (4097, Some(9.into())));
+}
+
+#[test]
+fn rules_are_counted_as_they_are_written() {
+    // Each of these tabs is six letters of JSON.
+    let text = format!("allow from{}x\n", "\t".repeat(140)).repeat(4096);
+    let counts = (1..=4096).map(|line| (line, 1)).chain([(0, 9)]).collect();
+    let shown = Shown { text, since: Since::default(), counts };
+    let mut out = String::new();
+    json::write(&mut out, 8 << 20, 0, Some(&shown), None, None).expect("there is room");
+    assert!(out.len() < 200 << 10, "{} bytes", out.len());
+    let value: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
+    assert!(value["rules"]["left_out"].as_u64() > Some(3000));
+}
+
+#[test]
+fn what_has_no_room_is_no_state() {
+    let mut whole = String::new();
+    let (mut table, mut flows) = table();
+    (1..=300).for_each(|port| pass(&mut table, port, 10));
+    flows.look(1000);
+    json::write(&mut whole, 1 << 20, 0, None, Some(&flows), None).expect("there is room");
+    let mut out = String::with_capacity(whole.len());
+    for most in [whole.len() - 1, 1000, 1, 0] {
+        assert!(json::write(&mut out, most, 0, None, Some(&flows), None).is_err(), "{most}");
+        assert!(out.len() <= most && out.capacity() == whole.len(), "{most}");
+    }
+    assert!(json::write(&mut out, whole.len(), 0, None, Some(&flows), None).is_ok());
+    assert_eq!(out, whole);
 }
 
 /// Reads a request, and has `see` look at what it asks for.
