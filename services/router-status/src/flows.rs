@@ -35,7 +35,8 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// The flows in this memory, of which there is room for `most` at most.
+    /// The flows in this memory. Of `most` the counts are remembered; those with higher numbers are
+    /// shown too, at a rate of 0.
     pub(crate) fn new(watch: Watch<'static>, most: usize) -> Self {
         let busiest = Vec::with_capacity(SHOWN + 1);
         Self { watch, before: vec![[0; 2]; most].into_boxed_slice(), time: 0, count: 0, busiest }

@@ -53,8 +53,16 @@ const SENT: usize = 384 << 10;
 /// Bytes of what is shown at most: the rest of an answer is its head.
 const CONTENT: usize = SENT - 1024;
 
-/// Flows of a router at most, as its manifest says.
-const MOST_FLOWS: usize = 262_144;
+/// Flows whose counts are remembered, 16 bytes each. A router may have more: of those behind, it is
+/// not known how much they carry just now.
+const MOST_FLOWS: usize = 32_768;
+
+/// Bytes of the heap at least, as the manifest says, and what of them is for rules that are read,
+/// answers to them, and the stack of the network's protocols.
+const HEAP: usize = 5 << 20;
+const OTHERS: usize = 768 << 10;
+
+const _: () = assert!((CONNECTIONS + 1) * (RECEIVED + SENT) + 16 * MOST_FLOWS + OTHERS <= HEAP);
 
 /// How long the router may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(20);

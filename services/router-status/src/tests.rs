@@ -131,6 +131,21 @@ fn what_has_no_room_is_no_state() {
     assert_eq!(out, whole);
 }
 
+#[test]
+fn flows_beyond_those_that_are_remembered_are_shown_without_a_rate() {
+    let memory: &'static [AtomicU64] = (0..memory_words(9)).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
+    let settings = Settings { key: Key([1, 2]), timeouts: Timeouts::default(), most_per_source: 9 };
+    let mut table = Table::new(&settings, memory);
+    let mut flows = Flows::new(Watch::new(memory), 4);
+    for time in [1000, 2000] {
+        (1..=9).for_each(|port| pass(&mut table, port, 100));
+        flows.look(time);
+        assert_eq!((flows.count(), flows.busiest().len()), ((9, 9), 9));
+    }
+    let rates = flows.busiest().iter().filter(|busy| busy.rates == [128, 0]).count();
+    assert_eq!((rates, flows.busiest().last().map(|busy| busy.rates)), (4, Some([0, 0])));
+}
+
 /// Reads a request, and has `see` look at what it asks for.
 fn ask(text: &str, see: impl FnOnce(Ask<'_>)) {
     let mut parser = Parser::default();
