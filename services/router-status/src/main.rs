@@ -210,7 +210,13 @@ impl RouterStatus {
                     stream.rest();
                 }
             }
-            Stage::Head | Stage::Waits | Stage::Done => {
+            // Who has ended its side still wants the answer.
+            Stage::Waits => {
+                if stream.is_over() || stream.remote().is_none() {
+                    self.end(slot);
+                }
+            }
+            Stage::Head | Stage::Done => {
                 if stream.ended() {
                     self.end(slot);
                 }
