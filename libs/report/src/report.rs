@@ -11,6 +11,10 @@
 //!
 //! The generation is odd while lines and text are written, so that a reader sees both of one set
 //! of rules or asks again. Counts change all the time: each is a word by itself.
+//!
+//! The verdict does the same for the answer: it is 0 while the answer is written, and is stored
+//! last. A reader loads verdict and number again when it has read the rest, and asks again if they
+//! are others.
 
 use crate::text;
 use alloc::string::String;
@@ -103,17 +107,27 @@ impl<'a> Parts<'a> {
         Some(Self { header, counts: counts.as_chunks().0, said, text })
     }
 
+    /// Returns the answer that is there. `None`: there is none, or another one is just written.
     fn answer(&self) -> Option<Answer> {
+        (0..TRIES).find_map(|_| self.try_answer())
+    }
+
+    fn try_answer(&self) -> Option<Answer> {
         let [_, _, _, _, _, _, number, verdict, length, ended, ..] = self.header;
-        let number = number.load(Acquire);
-        let verdict = match verdict.load(Relaxed) {
+        // The verdict is stored last: with it all before it is there.
+        let whole = || (verdict.load(Acquire), number.load(Relaxed));
+        let before = whole();
+        let verdict = match before.0 {
             1 => Verdict::Begun,
             2 => Verdict::Taken,
             3 => Verdict::Refused,
             _ => return None,
         };
         let said = text::read(self.said, length.load(Relaxed))?;
-        Some(Answer { number, verdict, said, ended: ended.load(Relaxed) })
+        let ended = ended.load(Relaxed);
+        // Whoever has seen a word of the next answer sees that this one's verdict is gone.
+        fence(Acquire);
+        (whole() == before).then_some(Answer { number: before.1, verdict, said, ended })
     }
 }
 
@@ -194,7 +208,7 @@ impl<'a> Report<'a> {
         fence(Release);
         length.store(text::write(self.parts.said, &answer.said) as u64, Relaxed);
         ended.store(answer.ended, Relaxed);
-        number.store(answer.number, Release);
+        number.store(answer.number, Relaxed);
         let value = match answer.verdict {
             Verdict::Begun => 1,
             Verdict::Taken => 2,

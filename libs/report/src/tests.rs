@@ -69,6 +69,39 @@ fn a_proposal_is_answered_once_it_was_dealt_with() {
     assert_eq!(proposal.propose("allow\n"), Some(number + 1));
 }
 
+/// Tests that a reader beside the router never has the number or the verdict of one answer with the
+/// text of another.
+#[test]
+fn an_answer_is_read_whole_or_not_while_another_is_written() {
+    let memory = memory(report_words(64));
+    let (report, view) = (Report::new(&memory).expect("room"), View::new(&memory).expect("room"));
+    let last = 3000_u64;
+    let answer_to = |number: u64| Answer {
+        number,
+        verdict: if number.is_multiple_of(2) { Verdict::Taken } else { Verdict::Refused },
+        said: std::format!("{number} ").repeat(1 + number as usize % 7 * 100),
+        ended: number,
+    };
+    let seen = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 1..=last {
+                report.answer(&Answer { verdict: Verdict::Begun, ..answer_to(number) });
+                report.answer(&answer_to(number));
+            }
+        });
+        let mut seen = 0;
+        while view.answer(last).is_none() {
+            let Some(answer) = report.answered() else { continue };
+            let verdict =
+                if answer.verdict == Verdict::Begun { Verdict::Begun } else { answer_to(answer.number).verdict };
+            assert_eq!(answer, Answer { verdict, ..answer_to(answer.number) });
+            seen += 1;
+        }
+        seen
+    });
+    assert_eq!(view.answer(last), Some(answer_to(last)), "after {seen}");
+}
+
 proptest! {
     /// Whatever the other side has written, it is read or not, and no more than the memory has.
     #[test]
