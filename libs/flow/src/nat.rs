@@ -158,6 +158,13 @@ impl Nat {
         self.find_outer(protocol, outer).map(|slot| Inward::Mapped(self.mappings[slot as usize].inner))
     }
 
+    /// Returns whether a pool has this pair, whoever uses it.
+    pub fn lends(&self, outer: SocketAddrV4) -> bool {
+        self.pools
+            .iter()
+            .any(|pool| pool.first.ip() == outer.ip() && (pool.first.port()..=pool.last).contains(&outer.port()))
+    }
+
     /// Returns the tuple of packets that answer a new flow's, whose destination becomes
     /// `destination`, if that is something, and whose source becomes one of `pool`, if that is
     /// something. The flow counts as one that uses its mapping from now on, until

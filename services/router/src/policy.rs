@@ -226,7 +226,31 @@ impl Policy {
             _ => (seen.source_port, seen.destination_port),
         };
         let verdict = self.engine.filter(&key(&seen, ports, entry, exit)?);
-        (verdict.allows() && self.nat.believe(flow)).then(|| self.line(&verdict))
+        let may_go_on = verdict.allows() && self.leads_inward(flow, entry, networks) && self.nat.believe(flow);
+        may_go_on.then(|| self.line(&verdict))
+    }
+
+    /// Returns whether these rules have the destination of a flow become what it did become, or
+    /// leave it as it is where it was left. One that went to a lent port was led by the flow that
+    /// has that, not by a rule.
+    fn leads_inward(&self, flow: &Flow, entry: Zone, networks: &Networks) -> bool {
+        let Flow { original, reply, .. } = flow;
+        let (IpAddr::V4(before), IpAddr::V4(after)) = (original.destination, reply.source) else { return true };
+        if (before, original.destination_port) == (after, reply.source_port) {
+            return true;
+        }
+        let exit = if networks.owner(original.destination).is_some() { Zone::SELF } else { entry };
+        let ports = match original.protocol {
+            ICMP => (0, echo(ICMP, true)),
+            _ => (original.source_port, original.destination_port),
+        };
+        match key(original, ports, entry, exit).and_then(|key| self.engine.forward(&key)) {
+            Some(forward) if original.protocol == ICMP => forward.to == after,
+            Some(forward) => {
+                (forward.to, forward.port.unwrap_or(original.destination_port)) == (after, reply.source_port)
+            }
+            None => self.nat.lends(SocketAddrV4::new(before, original.destination_port)),
+        }
     }
 
     fn line(&self, verdict: &Verdict) -> u32 {

@@ -4,6 +4,7 @@ use super::*;
 use crate::desk::Desk;
 use crate::settings::policy;
 use culm::Region;
+use culm_flow::flags;
 use culm_report::{Proposal, Since, Verdict, View, report_words};
 
 const KEY: culm_flow::Key = culm_flow::Key([1, 2]);
@@ -80,6 +81,28 @@ fn a_flow_whose_address_is_lent_no_more_ends() {
     assert_eq!(world.router.replace(Policy::new(rules, &networks, KEY, FLOWS).expect("they can be used")), 1);
     let (packet, _) = world.passes(INNER, &udp(("10.0.1.9", 5000), ("192.0.2.80", 53), 10), OUTER);
     assert!((50_000..51_000).contains(&packet.transport.ports().expect("it has ports").0));
+}
+
+#[test]
+fn a_flow_that_no_rule_forwards_any_more_ends() {
+    let forward = "forward tcp in outer,inner port 8080 to 10.0.1.5 port 80\n";
+    let elsewhere = forward.replace("port 80\n", "port 81\n");
+    let begin = |world: &mut World| {
+        let syn = tcp(("198.51.100.9", 999), ("192.0.2.2", 8080), flags::SYN, [5, 0]);
+        world.passes(OUTER, &syn, INNER);
+    };
+    for (by, ended) in [(forward, 0), ("", 1), (&*elsewhere, 1)] {
+        let mut world = World::new();
+        begin(&mut world);
+        let networks = networks(1500);
+        let rules = read(&RULES.replace(forward, by), &networks).expect("rules");
+        let policy = Policy::new(rules, &networks, KEY, FLOWS).expect("they can be used");
+        assert_eq!(world.router.replace(policy), ended, "{by:?}");
+    }
+    // So it is for a router's next life.
+    let mut world = World::new();
+    begin(&mut world);
+    assert_eq!(World::on(world.memory, &RULES.replace(forward, ""), 1500, world.now).kept, 0);
 }
 
 #[test]
