@@ -48,7 +48,13 @@ impl Desk {
         if let (Some(report), Some(last)) = (report, &last)
             && last.verdict == Verdict::Begun
         {
-            report.answer(&Answer { verdict: Verdict::Refused, said: FATAL.into(), ..last.clone() });
+            // It may have ended after the rules were in use, and before it said so.
+            let is_in_use = |(text, _)| inbox.and_then(|inbox| inbox.text()) == Some(text);
+            let (verdict, said) = match report.left().is_some_and(is_in_use) {
+                true => (Verdict::Taken, String::new()),
+                false => (Verdict::Refused, FATAL.into()),
+            };
+            report.answer(&Answer { verdict, said, ..last.clone() });
             asker.inspect(|asker| asker.notify());
         }
         Self { report, inbox, asker, answered: last.map_or(0, |last| last.number), key, flows }

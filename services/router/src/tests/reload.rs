@@ -168,6 +168,11 @@ fn rules_that_were_given_outlive_the_router_and_fatal_ones_do_not_come_back() {
     let answer = counter.view().answer(number).expect("it is answered");
     assert!(answer.verdict == Verdict::Refused && answer.said.contains("did not get over"), "{answer:?}");
     assert_eq!(counter.shown().1, given);
+    // One that dies after they are in use, and before it says so, has taken them.
+    report.answer(&begun);
+    report.show("allow\n", [1].into_iter(), Since { is_proposed: true, time: 1 });
+    counter.desk().serve(&mut world.router);
+    assert_eq!(counter.view().answer(number).expect("it is answered").verdict, Verdict::Taken);
     // Left rules that are wrong give way to those of the system.
     report.show("no rule\n", [].into_iter(), Since { is_proposed: true, time: 1 });
     policy(&counter.desk(), RULES, &networks, KEY, FLOWS);
