@@ -73,7 +73,7 @@ pub fn client_keys() -> Vec<Table> {
             key(
                 "large_buffers",
                 "0 to 256",
-                format!("{}", DEFAULT_LARGE),
+                format!("{DEFAULT_LARGE}; 0 for a switch's network outside"),
                 "buffers of 64 KiB besides, each way, for packets of many TCP segments; at most a quarter of `queue`, without it of `buffers`; with 0 the \
                  device divides nothing for it and puts nothing together",
             ),

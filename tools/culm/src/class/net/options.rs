@@ -5,11 +5,11 @@ use crate::class::interface::NewClient;
 use crate::description::system::{read_buffers, read_flag, read_queue};
 use crate::expand::draft::{Client, Draft, DraftDomain, DraftProvider, OfClass, Provider, Service};
 use crate::expand::switch_ports;
-use culm_abi::connection::NetLink;
 use culm_abi::connection::net::{LARGE_BUFFER, PIECE_SIZE};
-use culm_manifest::Located;
+use culm_abi::connection::{NetLink, NetProvider};
 use culm_manifest::reader::{Entry, Problems, TableReader};
 use culm_manifest::units::format_mac;
+use culm_manifest::{ConnectionKind, Located};
 use culm_queue::{capacity_for, lendable};
 use std::ops::Range;
 
@@ -266,9 +266,11 @@ pub fn read_client<'a>(
             .help("leave out `anti_spoof`: a guest's monitor lets no frame pass that has another address");
         draft.error(diagnostic);
     }
+    // A switch hands on frames to many, and divides none: it neither takes large ones nor asks a
+    // device for them.
+    let hands_on = draft.domains[domain].manifest.connection_of_kind(ConnectionKind::of::<NetProvider>()).is_some();
     let large = match &large {
-        // Who passes frames from client to client divides none.
-        None if serves_clients && !link => 0,
+        None if serves_clients && !link || hands_on => 0,
         large => check_large(draft, large.as_ref(), queue.as_ref().or(buffers.as_ref())),
     };
     let Sizes { queue, buffers } = sizes(draft, queue.as_ref(), buffers.as_ref(), large);
