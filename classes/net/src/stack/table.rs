@@ -184,7 +184,7 @@ impl Slot {
     /// single segments where a large buffer comes back soon: [`Self::awaits_large`].
     #[inline]
     pub(super) fn transmit(&mut self, transmitter: &mut Transmitter, now: culm_tcp::Instant) -> bool {
-        if self.connection.is_quiet() {
+        if self.connection.settle_if_quiet() {
             return false;
         }
         let is_long = self.connection.unacknowledged() > SHORT && self.route.is_divisible();

@@ -36,11 +36,11 @@ impl Transmission {
 }
 
 impl Connection<'_> {
-    /// Returns whether [`Self::transmit`] would find nothing to be sent, as after nearly each
-    /// segment; then it is noted, too, that nothing holds data back. Whoever asks this first need
+    /// Notes that nothing holds data back, and returns true, if [`Self::transmit`] would find nothing
+    /// to be sent, as after nearly each segment; else changes nothing. Whoever asks this first need
     /// not call [`Self::set_longest_train`] for nothing.
     #[inline]
-    pub fn is_quiet(&mut self) -> bool {
+    pub fn settle_if_quiet(&mut self) -> bool {
         let is_quiet = self.state == State::Established
             && self.acknowledgement != Acknowledgement::Now
             && self.board.lost() == 0
@@ -55,7 +55,7 @@ impl Connection<'_> {
 
     /// Returns the next segment to be sent at `now`, or the next train; `None` if there is none.
     pub fn transmit(&mut self, now: Instant) -> Option<Transmission> {
-        if self.is_quiet() {
+        if self.settle_if_quiet() {
             return None;
         }
         if let Some(header) = self.reset.take() {
