@@ -36,9 +36,9 @@ impl Transmission {
 }
 
 impl Connection<'_> {
-    /// Notes that nothing holds data back, and returns true, if [`Self::transmit`] would find nothing
-    /// to be sent, as after nearly each segment; else changes nothing. Whoever asks this first need
-    /// not call [`Self::set_longest_train`] for nothing.
+    /// Notes that nothing holds data back, and returns true, if [`Self::transmit`] would find
+    /// nothing to be sent, as after nearly each segment; else changes nothing. Whoever asks this
+    /// first need not call [`Self::set_longest_train`] for nothing.
     #[inline]
     pub fn settle_if_quiet(&mut self) -> bool {
         let is_quiet = self.state == State::Established
