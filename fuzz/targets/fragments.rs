@@ -82,7 +82,7 @@ fuzz_target!(|bytes: &[u8]| {
             _ => fragment_of_ipv6(&mut input, &mut buffer),
         };
         let Some(fragment) = fragment else { continue };
-        if let Outcome::Whole { protocol, payload } = reassembly.take(&fragment, now) {
+        if let Outcome::Whole { protocol, payload, .. } = reassembly.take(&fragment, now) {
             assert!(payload.len() <= SHARE);
             let _ = extension::behind(protocol, payload);
             let (source, destination) = (OWN.into(), OWN.into());

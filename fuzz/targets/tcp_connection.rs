@@ -122,12 +122,10 @@ fuzz_target!(|bytes: &[u8]| {
             }
             _ => {
                 let (header, length) = segment(ours, theirs, now, &mut input);
-                let placement = if kind & 128 != 0 && length & 8 != 0 {
-                    connection.receive_marked(&header, length, Instant(now), &mut release)
-                } else {
-                    connection.receive(&header, length, Instant(now), &mut release)
-                };
-                if let Some(placement) = placement {
+                if kind & 128 != 0 && length & 8 != 0 {
+                    connection.note_mark(&header, length);
+                }
+                if let Some(placement) = connection.receive(&header, length, Instant(now), &mut release) {
                     assert!(placement.skip + placement.length <= length && placement.length > 0);
                     assert!(placement.offset <= settings.capacity);
                 }

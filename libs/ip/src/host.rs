@@ -174,6 +174,8 @@ pub struct Payload<'a> {
     pub from: LinkAddress,
     /// Whether it came in one piece, so that what the device says of checksums holds.
     pub came_whole: bool,
+    /// Whether it bears a mark of congestion (CE, RFC 3168 §5).
+    pub is_marked: bool,
 }
 
 /// Something that has changed.

@@ -17,6 +17,9 @@
 //! (RFC 5722 §4), over IPv4 as over IPv6. One that comes twice with the same bytes does no harm,
 //! and is passed over (RFC 8200 §4.5). So are packets whose ends contradict each other, and those
 //! whose fragments come in an order that leaves more than [`PIECES`] separate pieces.
+//!
+//! A packet bears a mark of congestion if one of its fragments does; one of which another fragment
+//! says that its sender knows no marks is refused (RFC 3168 §5.3).
 
 use crate::Instant;
 use crate::extension::Part;
@@ -24,6 +27,8 @@ use crate::ipv4::{self, Ipv4};
 use crate::ipv6::Ipv6;
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
+use culm_packet::ip;
+use culm_packet::wire::ecn;
 
 /// How long a packet's fragments may take from the first that arrives (RFC 8200 §4.5;
 /// RFC 1122 §3.3.2).
@@ -49,6 +54,8 @@ pub struct Fragment<'a> {
     protocol: u8,
     part: Part,
     payload: &'a [u8],
+    /// What its packet says of congestion.
+    ecn: u8,
     /// The packet that the fragment came in.
     packet: &'a [u8],
 }
@@ -59,14 +66,16 @@ impl<'a> Fragment<'a> {
         let Ipv4 { source, destination, protocol, payload, .. } = *packet;
         let part =
             Part { identification: packet.identification.into(), offset: packet.offset, has_more: packet.has_more };
-        Self { source: source.into(), destination: destination.into(), protocol, part, payload, packet: packet.packet }
+        let (source, destination, packet) = (source.into(), destination.into(), packet.packet);
+        Self { source, destination, protocol, part, payload, ecn: ip::ecn(packet), packet }
     }
 
     /// A fragment of IPv6: of `bytes`, whose header is `packet`, and of which
     /// [`content`](crate::extension::content) has found `part`, `protocol` and `payload`.
     pub fn of_ipv6(bytes: &'a [u8], packet: &Ipv6<'_>, part: Part, protocol: u8, payload: &'a [u8]) -> Self {
         let Ipv6 { source, destination, .. } = *packet;
-        Self { source: source.into(), destination: destination.into(), protocol, part, payload, packet: bytes }
+        let (source, destination) = (source.into(), destination.into());
+        Self { source, destination, protocol, part, payload, ecn: ip::ecn(bytes), packet: bytes }
     }
 
     /// Where the fragment ends in the packet, in bytes.
@@ -104,6 +113,9 @@ pub enum Refusal {
     Memory,
     /// It overlaps another fragment of its packet, or contradicts its end, or one did before.
     Overlap,
+    /// It has a mark of congestion, and others of its packet must not have any, or the other way
+    /// round.
+    Mark,
 }
 
 /// What becomes of a fragment.
@@ -118,6 +130,8 @@ pub enum Outcome<'a> {
         protocol: u8,
         /// The payload of the packet.
         payload: &'a [u8],
+        /// Whether a fragment bears a mark of congestion (CE).
+        is_marked: bool,
     },
     /// It is dropped.
     Refused(Refusal),
@@ -149,6 +163,9 @@ pub struct Slot {
     count: usize,
     /// How many bytes the packet has, once its last fragment is there.
     length: Option<usize>,
+    /// Whether a fragment bears a mark of congestion, and whether one says that there are none.
+    is_marked: bool,
+    is_unmarkable: bool,
     head: [u8; HEAD],
     /// How many bytes of the first fragment are in `head`; none if it is not there.
     head_length: usize,
@@ -168,6 +185,8 @@ impl Default for Slot {
             pieces: [(0, 0); PIECES],
             count: 0,
             length: None,
+            is_marked: false,
+            is_unmarkable: false,
             head: [0; HEAD],
             head_length: 0,
         }
@@ -192,6 +211,11 @@ impl Slot {
 
     /// Puts a fragment into its place in `memory`.
     fn add(&mut self, fragment: &Fragment<'_>, memory: &mut [u8]) -> Result<(), Refusal> {
+        self.is_marked |= fragment.ecn == ecn::MARKED;
+        self.is_unmarkable |= fragment.ecn == ecn::UNMARKABLE;
+        if self.is_marked && self.is_unmarkable {
+            return Err(Refusal::Mark);
+        }
         let new = (usize::from(fragment.part.offset), fragment.end());
         let arrived = self.pieces().last().map_or(0, |last| last.1);
         let is_last = !fragment.part.has_more;
@@ -265,7 +289,8 @@ impl<'a> Reassembly<'a> {
             return Outcome::Refused(problem);
         }
         if fragment.is_all() {
-            return Outcome::Whole { protocol: fragment.protocol, payload: fragment.payload };
+            let (protocol, payload) = (fragment.protocol, fragment.payload);
+            return Outcome::Whole { protocol, payload, is_marked: fragment.ecn == ecn::MARKED };
         }
         let found = self.slots.iter().position(|slot| slot.is_of(fragment));
         let Some(index) = found.or_else(|| self.claim(fragment, now)) else {
@@ -285,8 +310,8 @@ impl<'a> Reassembly<'a> {
             return Outcome::Incomplete;
         }
         (slot.state, slot.due) = (State::Free, Instant::NEVER);
-        let (protocol, length) = (slot.protocol, slot.length.unwrap_or(0));
-        Outcome::Whole { protocol, payload: memory.get(..length).unwrap_or_default() }
+        let (protocol, length, is_marked) = (slot.protocol, slot.length.unwrap_or(0), slot.is_marked);
+        Outcome::Whole { protocol, payload: memory.get(..length).unwrap_or_default(), is_marked }
     }
 
     /// Gives up the next packet whose time is over by `now`. Returns the first bytes of its first

@@ -3,7 +3,7 @@
 //! may.
 
 use crate::checksum::Sum;
-use crate::wire::{Ipv4, Ipv6, array, extension, ipv4, ipv6};
+use crate::wire::{Ipv4, Ipv6, array, ecn, extension, ipv4, ipv6};
 
 /// Extension headers that a packet may have. More are of no known use, each costs time, and a long
 /// chain is a way to hide the ports behind it (RFC 9098 §6).
@@ -124,6 +124,15 @@ impl<'a> Packet6<'a> {
     #[inline]
     pub fn extensions(&self) -> Extensions<'a> {
         Extensions::new(self.header.next_header(), self.payload)
+    }
+}
+
+/// Returns what a packet of either version says of congestion; see [`ecn`].
+pub fn ecn(packet: &[u8]) -> u8 {
+    match packet.first().map(|first| first >> 4) {
+        Some(4) => Ipv4::at(packet, 0).map_or(ecn::UNMARKABLE, Ipv4::ecn),
+        Some(6) => Ipv6::at(packet, 0).map_or(ecn::UNMARKABLE, Ipv6::ecn),
+        _ => ecn::UNMARKABLE,
     }
 }
 

@@ -51,6 +51,8 @@ pub mod protocols {
 pub mod ipv4 {
     /// Offset of version and header length.
     pub const VERSION: usize = 0;
+    /// Offset of the type of service, of which the lower bits are [`ecn`](super::ecn)'s.
+    pub const SERVICE: usize = 1;
     /// Offset of the length of header and payload.
     pub const TOTAL_LENGTH: usize = 2;
     /// Offset of the identification.
@@ -86,6 +88,9 @@ pub mod ipv4 {
 pub mod ipv6 {
     /// Offset of version, traffic class and flow label.
     pub const VERSION: usize = 0;
+    /// Offset of the lower half of the traffic class, of which the lower bits are
+    /// [`ecn`](super::ecn)'s, and the upper bits of the flow label.
+    pub const CLASS: usize = 1;
     /// Offset of the payload's length.
     pub const PAYLOAD_LENGTH: usize = 4;
     /// Offset of the protocol, or of the type of an extension header.
@@ -100,6 +105,20 @@ pub mod ipv6 {
     pub const HEADER: usize = 40;
     /// Version 6, no traffic class, no flow label.
     pub const VERSION_ALONE: [u8; 4] = [0x60, 0, 0, 0];
+}
+
+/// What a packet of either version says of congestion (RFC 3168 §5).
+pub mod ecn {
+    /// Its sender knows no marks: routers drop it where there is congestion.
+    pub const UNMARKABLE: u8 = 0;
+    /// It may be marked, ECT(0).
+    pub const MARKABLE: u8 = 2;
+    /// It was marked: there is congestion on the way (CE).
+    pub const MARKED: u8 = 3;
+    /// The bits of IPv4's type of service.
+    pub const BITS: u8 = 3;
+    /// Places by which they are shifted in the second byte of an IPv6 header.
+    pub const SHIFT_6: u32 = 4;
 }
 
 /// Extension headers of IPv6 (RFC 8200 §4), by the number that stands where a protocol's could.
@@ -308,6 +327,12 @@ impl<'a> Ipv4<'a> {
         self.number(ipv4::TOTAL_LENGTH).into()
     }
 
+    /// Returns what it says of congestion; see [`ecn`].
+    #[inline(always)]
+    pub fn ecn(self) -> u8 {
+        self.0[ipv4::SERVICE] & ecn::BITS
+    }
+
     /// Returns what the fragments of a packet have in common.
     #[inline(always)]
     pub fn identification(self) -> u16 {
@@ -375,6 +400,12 @@ impl<'a> Ipv6<'a> {
     #[inline(always)]
     pub fn version(self) -> u8 {
         self.0[ipv6::VERSION] >> 4
+    }
+
+    /// Returns what it says of congestion; see [`ecn`].
+    #[inline(always)]
+    pub fn ecn(self) -> u8 {
+        self.0[ipv6::CLASS] >> ecn::SHIFT_6 & ecn::BITS
     }
 
     /// Returns the bytes behind the header.

@@ -112,7 +112,7 @@ pub struct Settings {
     pub first_capacity: u32,
     /// Whether explicit congestion notification is offered and agreed to (RFC 3168). Whoever sets
     /// it marks packets as [`Transmission::is_ect`] says, and gives those that come marked to
-    /// [`Connection::receive_marked`].
+    /// [`Connection::note_mark`] before they are received.
     pub ecn: bool,
     /// How the congestion window moves.
     pub algorithm: Algorithm,

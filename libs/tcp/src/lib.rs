@@ -33,9 +33,10 @@
 //!
 //! # Limits
 //!
-//! A segment with CWR is no train, connections that begin by [`Connection::resume`] use no ECN, and
-//! spurious timeouts are known by timestamps alone. Segments get shorter where a path asks for it
-//! or swallows longer ones, and stay so. Urgent data is data like any other (RFC 6093).
+//! A segment with CWR is no train, connections that begin by [`Connection::resume`] use ECN only
+//! with peers that have timestamps, and spurious timeouts are known by timestamps alone. Segments
+//! get shorter where a path asks for it or swallows longer ones, and stay so. Urgent data is data
+//! like any other (RFC 6093).
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -65,9 +65,44 @@ fn a_syn_that_gets_no_answer_is_sent_without_the_offer() {
     let mut script = Script::connect(marking());
     script.expect("SEW 0+0");
     script.wait();
-    script.expect("SEW 0+0");
-    script.wait();
     script.expect("S 0+0");
+    // Whoever has sent a SYN without it does not use it (§6.1.1).
+    script.inject("SE. 0+0 ack 1 mss 1000");
+    script.expect(". 1+0 ack 1");
+    assert!(!may_be_marked(&mut script));
+}
+
+#[test]
+fn a_peer_that_does_not_repeat_its_offer_has_given_it_up() {
+    let mut script = Script::accept(marking(), "SEW 0+0 mss 1000");
+    script.expect("SE. 0+0 ack 1");
+    script.inject("S 0+0 mss 1000");
+    script.expect("S. 0+0 ack 1");
+    script.inject(". 1+0 ack 1");
+    assert!(!may_be_marked(&mut script));
+}
+
+/// Nothing is kept of the SYN: the timestamp of its answer tells, one millisecond early if need be.
+#[test]
+fn a_connection_that_is_resumed_knows_what_was_agreed_on() {
+    let last = |echo: u32| format!(". 1+0 ack 1 stamps 57:{echo}");
+    for (settings, syn, answer, echo, is_used) in [
+        (marking(), "SEW 0+0 mss 1000 stamps 7:0", "SE. 0+0 ack 1 win 60000 mss 1000 stamps 999:7", 999, true),
+        (marking(), "S 0+0 mss 1000 stamps 7:0", "S. 0+0 ack 1 win 60000 mss 1000 stamps 1000:7", 1000, false),
+        (settings(), "SEW 0+0 mss 1000 stamps 7:0", "S. 0+0 ack 1 win 60000 mss 1000 stamps 1000:7", 1000, false),
+        (settings(), "SEW 0+0 mss 1000 stamps 7:0", "S. 0+0 ack 1 win 60000 mss 1000 stamps 1000:7", 1001, false),
+    ] {
+        let (mut script, found) = Script::resume(settings, syn, &last(echo), 50);
+        assert_eq!(found, answer, "{syn}");
+        assert_eq!(may_be_marked(&mut script), is_used, "{syn}");
+    }
+    let odd = Settings { stamp_offset: 1, ..marking() };
+    let (_, answer) = Script::resume(odd, "S 0+0 mss 1000 stamps 7:0", &last(1000), 50);
+    assert_eq!(answer, "S. 0+0 ack 1 win 60000 mss 1000 stamps 1000:7");
+    // Without timestamps there is nothing to tell it by.
+    let (mut script, answer) = Script::resume(marking(), "SEW 0+0 mss 1000", ". 1+0 ack 1", 50);
+    assert_eq!(answer, "S. 0+0 ack 1 win 60000 mss 1000");
+    assert!(!may_be_marked(&mut script));
 }
 
 /// RFC 3168, §6.1.3.

@@ -2,7 +2,7 @@
 
 use crate::ETHERNET_HEADER;
 use crate::checksum::Sum;
-use crate::wire::{self, Ethernet, Ipv4, Ipv6, ipv4, ipv6, protocols, tcp, types};
+use crate::wire::{self, Ethernet, Ipv4, Ipv6, ecn, ipv4, ipv6, protocols, tcp, types};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The connection to which a TCP segment belongs. Fields are as they lie in the frame; they serve
@@ -41,6 +41,8 @@ pub(super) struct Segment {
     pub(super) local_port: u16,
     /// Its flags (RFC 9293 §3.1).
     flags: u8,
+    /// Whether its packet bears a mark of congestion (CE, RFC 3168 §5).
+    pub(super) is_marked: bool,
     /// Offsets of its first byte and of its end in the frame.
     start: u16,
     end: u16,
@@ -98,7 +100,8 @@ pub(super) fn segment(frame: &[u8]) -> Option<Segment> {
                 return None;
             }
             let start = ETHERNET_HEADER + length;
-            ports(frame, start, end, address(header.source()), address(header.destination()))
+            let addresses = (address(header.source()), address(header.destination()));
+            ports(frame, start, end, addresses, header.ecn())
         }
         types::IPV6 if head[offset::IPV6_NEXT_HEADER] == protocols::TCP => {
             let start = ETHERNET_HEADER + ipv6::HEADER;
@@ -106,20 +109,21 @@ pub(super) fn segment(frame: &[u8]) -> Option<Segment> {
             let end = start + header.payload_length();
             let addresses = frame.get(ETHERNET_HEADER + ipv6::SOURCE..start)?.as_chunks::<8>().0;
             let word = |index: usize| u64::from_le_bytes(addresses[index]);
-            ports(frame, start, end, [word(0), word(1)], [word(2), word(3)]).filter(|_| header.version() == 6)
+            let addresses = ([word(0), word(1)], [word(2), word(3)]);
+            ports(frame, start, end, addresses, header.ecn()).filter(|_| header.version() == 6)
         }
         _ => None,
     }
 }
 
 #[inline(always)]
-fn ports(frame: &[u8], start: usize, end: usize, remote: [u64; 2], local: [u64; 2]) -> Option<Segment> {
+fn ports(frame: &[u8], start: usize, end: usize, (remote, local): ([u64; 2], [u64; 2]), mark: u8) -> Option<Segment> {
     let head = wire::array::<{ tcp::HEADER }>(frame.get(..end)?, start)?;
     let [source, destination] = [tcp::SOURCE, tcp::DESTINATION].map(|port| [head[port], head[port + 1]]);
     let key = Key { remote, local, ports: u32::from_le_bytes([source[0], source[1], destination[0], destination[1]]) };
     let (local_port, flags) = (u16::from_be_bytes(destination), head[tcp::FLAGS]);
     // What a descriptor describes is shorter than 64 KiB.
-    Some(Segment { key, local_port, flags, start: start as u16, end: end as u16 })
+    Some(Segment { key, local_port, flags, is_marked: mark == ecn::MARKED, start: start as u16, end: end as u16 })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::checksum::{self, Sum};
 use crate::client::Transmitter;
 use crate::header::flags::NEEDS_CHECKSUM;
 use crate::header::segmentation::TCP_4;
-use crate::wire::{HOP_LIMIT, ethernet, ipv4, ipv6, protocols, put, tcp, types};
+use crate::wire::{HOP_LIMIT, ecn, ethernet, ipv4, ipv6, protocols, put, tcp, types};
 use crate::{ETHERNET_HEADER, HEADROOM, MTU, Mac, PacketHeader};
 use core::net::IpAddr;
 use culm_tcp::{Header, LONGEST_HEADER};
@@ -105,8 +105,8 @@ impl Route {
     }
 
     /// Sends a segment with `length` bytes of payload, which `fill` writes. If `each` is 0 it is
-    /// one; else the device divides it into segments with so many bytes of payload each. Returns
-    /// whether there was a buffer.
+    /// one; else the device divides it into segments with so many bytes of payload each. Where it
+    /// `is_ect`, routers may mark it. Returns whether there was a buffer.
     #[inline]
     pub(super) fn send(
         &self,
@@ -114,6 +114,7 @@ impl Route {
         header: &Header,
         length: usize,
         each: u16,
+        is_ect: bool,
         fill: impl FnOnce(&mut [u8]),
     ) -> bool {
         let before = ETHERNET_HEADER + if self.is_version_4 { ipv4::HEADER } else { ipv6::HEADER };
@@ -132,6 +133,9 @@ impl Route {
             let Some((segment, payload)) = rest.split_at_mut_checked(tcp) else { return };
             head.copy_from_slice(&self.head.0[..before]);
             self.complete(head, tcp + length);
+            if is_ect {
+                self.set_markable(head);
+            }
             header.emit(segment);
             // A checksum begins with the sum of the pseudo-header.
             let pseudo = self.pseudo.add_number((tcp + length) as u16);
@@ -156,6 +160,20 @@ impl Route {
         checksum::complete(&mut frame[..end]);
         into.copy_from_slice(&frame[ETHERNET_HEADER..]);
         ip + tcp
+    }
+
+    /// Has the packet of completed headers be one that may be marked (ECT(0), RFC 3168 §5).
+    fn set_markable(&self, head: &mut [u8]) {
+        let ip = &mut head[ETHERNET_HEADER..];
+        if self.is_version_4 {
+            ip[ipv4::SERVICE] = ecn::MARKABLE;
+            let [high, low] = [ip[ipv4::CHECKSUM], ip[ipv4::CHECKSUM + 1]];
+            // A checksum is the complement of the sum (RFC 1624 §3).
+            let sum = Sum::ZERO.add_number(!u16::from_be_bytes([high, low])).add_number(ecn::MARKABLE.into());
+            put(ip, ipv4::CHECKSUM, (!sum.fold()).to_le_bytes());
+        } else {
+            ip[ipv6::CLASS] = ecn::MARKABLE << ecn::SHIFT_6;
+        }
     }
 
     /// Completes the headers for `length` bytes of TCP.

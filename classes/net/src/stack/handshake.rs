@@ -7,10 +7,11 @@ use super::classify::Key;
 use super::cookie::Offer;
 use super::frame::{Link, Route};
 use crate::checksum::Sum;
-use crate::wire::{Ethernet, Ipv4, Ipv6, ipv4, ipv6, protocols};
+use crate::wire::{Ethernet, Ipv4, Ipv6, ecn, ipv4, ipv6, protocols};
 use crate::{ETHERNET_HEADER, Mac};
 use core::net::{IpAddr, SocketAddr};
 use culm_ip::{Cidr, is_host};
+use culm_packet::ip;
 use culm_tcp::{Flags, Header};
 
 /// A segment of which no connection is known.
@@ -24,6 +25,8 @@ pub(super) struct UnmatchedSegment {
     pub(super) header: Header,
     /// Bytes of its payload.
     pub(super) length: u32,
+    /// Whether its packet bears a mark of congestion (CE, RFC 3168 §5).
+    pub(super) is_marked: bool,
 }
 
 impl UnmatchedSegment {
@@ -50,7 +53,8 @@ impl UnmatchedSegment {
         let payload = segment.get(length..)?;
         let remote = SocketAddr::new(from, header.source);
         let local = SocketAddr::new(to, header.destination);
-        let segment = Self { link, key, remote, local, header, length: payload.len() as u32 };
+        let (length, is_marked) = (payload.len() as u32, ip::ecn(packet) == ecn::MARKED);
+        let segment = Self { link, key, remote, local, header, length, is_marked };
         (remote.port() != 0).then_some((segment, payload))
     }
 

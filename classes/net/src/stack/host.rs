@@ -10,7 +10,7 @@ use super::lease::Log;
 use super::settings::Settings;
 use crate::client::{Packet, Transmitter};
 use crate::header::flags::{CHECKSUM_VALID, NEEDS_CHECKSUM};
-use crate::wire::{Ethernet, HOP_LIMIT, ethernet, ipv4, ipv6, protocols, put, types};
+use crate::wire::{Ethernet, HOP_LIMIT, ecn, ethernet, ipv4, ipv6, protocols, put, types};
 use crate::{ETHERNET_HEADER, MTU, Mac, PacketHeader, checksum};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -243,7 +243,8 @@ fn ethernet_header(to: [u8; 6], from: Mac, kind: u16) -> [u8; ETHERNET_HEADER] {
 /// whether there is space for it: not for a packet with options that a device has put together
 /// from many segments.
 pub(super) fn rebuild(frame: &mut Vec<u8>, payload: &Payload<'_>, mac: Mac) -> bool {
-    let Payload { source, destination, protocol, payload, from, .. } = *payload;
+    let Payload { source, destination, protocol, payload, from, is_marked, .. } = *payload;
+    let mark = if is_marked { ecn::MARKED } else { ecn::UNMARKABLE };
     if payload.len() > frame.capacity().saturating_sub(LONGEST_HEADERS) {
         return false;
     }
@@ -256,6 +257,7 @@ pub(super) fn rebuild(frame: &mut Vec<u8>, payload: &Payload<'_>, mac: Mac) -> b
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
             let mut header = [0; ipv4::HEADER];
             header[ipv4::VERSION] = ipv4::VERSION_AND_LENGTH;
+            header[ipv4::SERVICE] = mark;
             put(&mut header, ipv4::TOTAL_LENGTH, ((ipv4::HEADER + payload.len()) as u16).to_be_bytes());
             put(&mut header, ipv4::TIME_TO_LIVE, [HOP_LIMIT, protocol]);
             put(&mut header, ipv4::SOURCE, source.octets());
@@ -267,6 +269,7 @@ pub(super) fn rebuild(frame: &mut Vec<u8>, payload: &Payload<'_>, mac: Mac) -> b
         (IpAddr::V6(source), IpAddr::V6(destination)) => {
             let mut header = [0; ipv6::HEADER];
             put(&mut header, ipv6::VERSION, ipv6::VERSION_ALONE);
+            header[ipv6::CLASS] = mark << ecn::SHIFT_6;
             put(&mut header, ipv6::PAYLOAD_LENGTH, (payload.len() as u16).to_be_bytes());
             put(&mut header, ipv6::NEXT_HEADER, [protocol, HOP_LIMIT]);
             put(&mut header, ipv6::SOURCE, source.octets());

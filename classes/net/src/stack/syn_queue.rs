@@ -193,7 +193,8 @@ mod tests {
     fn syn(number: u32) -> UnmatchedSegment {
         let endpoint = SocketAddr::new(Ipv4Addr::new(10, 0, 0, 1).into(), 80);
         let header = Header { sequence: Sequence(number), ..Header::default() };
-        UnmatchedSegment { link: [0; 6], key: Key::default(), remote: endpoint, local: endpoint, header, length: 0 }
+        let (link, key, is_marked) = ([0; 6], Key::default(), false);
+        UnmatchedSegment { link, key, remote: endpoint, local: endpoint, header, length: 0, is_marked }
     }
 
     fn at(milliseconds: u64) -> Instant {

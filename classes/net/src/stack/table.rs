@@ -194,7 +194,7 @@ impl Slot {
         let Some(sent) = self.connection.transmit(now) else { return false };
         let each = if sent.length > sent.segment { sent.segment as u16 } else { 0 };
         let (connection, outbox) = (&mut self.connection, &self.outbox);
-        self.route.send(transmitter, &sent.header, sent.length as usize, each, |mut place| {
+        self.route.send(transmitter, &sent.header, sent.length as usize, each, sent.is_ect, |mut place| {
             connection.parts(&sent, |part| place = outbox.copy(part, core::mem::take(&mut place)));
         });
         true

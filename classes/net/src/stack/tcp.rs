@@ -166,6 +166,9 @@ impl Tcp {
         let Ok((header, length)) = Header::parse(bytes) else { return };
         let payload = bytes.get(length..).unwrap_or_default();
         let slot = &mut self.table[index];
+        if segment.is_marked {
+            slot.connection.note_mark(&header, payload.len() as u32);
+        }
         match wire::array(frame, ethernet::SOURCE) {
             Some(link) if *link != slot.route.link() => slot.receive_from(*link, &header, payload, times.tcp),
             _ => slot.receive(&header, payload, times.tcp),
@@ -274,7 +277,7 @@ impl Tcp {
                     && let Some(reset) = reset_for(&stray.header, stray.length)
                 {
                     // Where there is no buffer, the sender asks again.
-                    stray.route(self.mac).send(transmitter, &reset, 0, 0, |_| {});
+                    stray.route(self.mac).send(transmitter, &reset, 0, 0, false, |_| {});
                 }
             }
         }

@@ -3,6 +3,7 @@
 mod clients;
 mod crowd;
 pub(crate) mod lan;
+mod marks;
 mod others;
 mod overload;
 mod segments;

@@ -13,6 +13,8 @@ use crate::reassembly::{Fragment, Outcome, Refusal};
 use crate::udp::{Checksum, Datagram, UDP};
 use crate::{Instant, LinkAddress};
 use core::net::{IpAddr, Ipv4Addr};
+use culm_packet::ip;
+use culm_packet::wire::ecn;
 
 /// No upper layer has anything to do with a packet.
 struct Unwanted;
@@ -29,6 +31,16 @@ fn offer<'b>(packet: Payload<'b>, checksum: Checksum, upper: &impl Upper) -> Res
         0
     };
     if upper.takes(packet.protocol, port) { Ok(Received::Packet(packet)) } else { Err(Unwanted) }
+}
+
+impl Received<'_> {
+    /// Has it bear a mark of congestion, or not.
+    fn with_mark(self, is_marked: bool) -> Self {
+        match self {
+            Self::Packet(payload) => Self::Packet(Payload { is_marked, ..payload }),
+            other => other,
+        }
+    }
 }
 
 impl Host<'_> {
@@ -53,12 +65,13 @@ impl Host<'_> {
             return Received::Done;
         }
         if !packet.is_fragment() {
-            return node.take_ipv4(&packet, frame, Some(&packet), upper, now, wire);
+            let is_marked = ip::ecn(frame.packet) == ecn::MARKED;
+            return node.take_ipv4(&packet, frame, Some(&packet), upper, now, wire).with_mark(is_marked);
         }
         match reassembly.take(&Fragment::of_ipv4(&packet), now) {
-            Outcome::Whole { protocol, payload } => {
+            Outcome::Whole { protocol, payload, is_marked } => {
                 let whole = Ipv4 { protocol, payload, offset: 0, has_more: false, ..packet };
-                node.take_ipv4(&whole, frame, None, upper, now, wire)
+                node.take_ipv4(&whole, frame, None, upper, now, wire).with_mark(is_marked)
             }
             Outcome::Incomplete | Outcome::Refused(_) => Received::Done,
         }
@@ -80,15 +93,16 @@ impl Host<'_> {
         }
         let Ok(found) = content(&packet) else { return Received::Done };
         let Some(part) = found.fragment else {
-            return node.take_ipv6(&packet, &found, frame, true, upper, now, wire);
+            let is_marked = ip::ecn(frame.packet) == ecn::MARKED;
+            return node.take_ipv6(&packet, &found, frame, true, upper, now, wire).with_mark(is_marked);
         };
         // The header of a fragment, before its payload.
         let place = ipv6::HEADER + (packet.payload.len() - found.payload.len()).saturating_sub(8);
         let fragment = Fragment::of_ipv6(frame.packet, &packet, part, found.protocol, found.payload);
         match reassembly.take(&fragment, now) {
-            Outcome::Whole { protocol, payload } => match behind(protocol, payload) {
+            Outcome::Whole { protocol, payload, is_marked } => match behind(protocol, payload) {
                 Ok(whole) if whole.fragment.is_none() => {
-                    node.take_ipv6(&packet, &whole, frame, false, upper, now, wire)
+                    node.take_ipv6(&packet, &whole, frame, false, upper, now, wire).with_mark(is_marked)
                 }
                 _ => Received::Done,
             },
@@ -123,7 +137,15 @@ impl Node<'_> {
         let (protocol, came_whole) = (packet.protocol, told.is_some());
         let checksum = if came_whole { frame.checksum } else { Checksum::Unknown };
         let (source, destination) = (packet.source.into(), packet.destination.into());
-        let whole = Payload { source, destination, protocol, payload: packet.payload, from: frame.from, came_whole };
+        let whole = Payload {
+            source,
+            destination,
+            protocol,
+            payload: packet.payload,
+            from: frame.from,
+            came_whole,
+            is_marked: false,
+        };
         let problem = match offer(whole, checksum, upper) {
             Ok(received) => return received,
             Err(Unwanted) if protocol == UDP => Problem::Port,
@@ -177,7 +199,7 @@ impl Node<'_> {
         }
         let checksum = if came_whole { frame.checksum } else { Checksum::Unknown };
         let (source, destination) = (packet.source.into(), packet.destination.into());
-        let whole = Payload { source, destination, protocol, payload, from: frame.from, came_whole };
+        let whole = Payload { source, destination, protocol, payload, from: frame.from, came_whole, is_marked: false };
         let problem = match offer(whole, checksum, upper) {
             Ok(received) => return received,
             Err(Unwanted) if protocol == UDP => Problem::Port,

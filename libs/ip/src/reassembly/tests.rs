@@ -16,6 +16,7 @@ fn part<'a>(source: u8, identification: u16, payload: &'a [u8], offset: u16, has
         protocol: UDP,
         part: Part { identification: identification.into(), offset, has_more },
         payload,
+        ecn: ecn::UNMARKABLE,
         packet: payload,
     }
 }
@@ -55,8 +56,35 @@ fn a_packet_is_whole_after_its_last_gap() {
     assert_eq!(reassembly.take(&part(1, 5, &whole[16..], 16, false), seconds(0)), Outcome::Incomplete);
     assert_eq!(reassembly.take(&part(1, 5, &whole[..8], 0, true), seconds(0)), Outcome::Incomplete);
     let outcome = reassembly.take(&part(1, 5, &whole[8..16], 8, true), seconds(1));
-    assert_eq!(outcome, Outcome::Whole { protocol: UDP, payload: &whole });
+    assert_eq!(outcome, Outcome::Whole { protocol: UDP, payload: &whole, is_marked: false });
     assert_eq!(reassembly.deadline(), Instant::NEVER, "its slot is free");
+}
+
+/// RFC 3168 §5.3.
+#[test]
+fn a_mark_of_one_fragment_is_the_packets_unless_another_must_have_none() {
+    let whole = bytes(24);
+    for (marks, outcome) in [
+        ([ecn::MARKABLE; 3], Outcome::Whole { protocol: UDP, payload: &whole, is_marked: false }),
+        ([ecn::MARKED, ecn::MARKABLE, 1], Outcome::Whole { protocol: UDP, payload: &whole, is_marked: true }),
+        ([1, ecn::MARKABLE, ecn::MARKED], Outcome::Whole { protocol: UDP, payload: &whole, is_marked: true }),
+        ([ecn::MARKED, ecn::MARKABLE, ecn::UNMARKABLE], Outcome::Refused(Refusal::Mark)),
+        ([ecn::UNMARKABLE, ecn::MARKABLE, ecn::MARKED], Outcome::Refused(Refusal::Mark)),
+    ] {
+        let mut host = Host::new(4, 100);
+        let mut reassembly = host.reassembly();
+        let fragment = |index: usize| Fragment {
+            ecn: marks[index],
+            ..part(1, 5, &whole[index * 8..][..8], index as u16 * 8, index < 2)
+        };
+        assert_eq!(reassembly.take(&fragment(0), seconds(0)), Outcome::Incomplete);
+        assert_eq!(reassembly.take(&fragment(1), seconds(0)), Outcome::Incomplete);
+        assert_eq!(reassembly.take(&fragment(2), seconds(0)), outcome, "{marks:?}");
+    }
+    let mut host = Host::new(0, 0);
+    let one = Fragment { ecn: ecn::MARKED, ..part(1, 5, b"all of it", 0, false) };
+    let outcome = Outcome::Whole { protocol: UDP, payload: b"all of it", is_marked: true };
+    assert_eq!(host.reassembly().take(&one, seconds(0)), outcome);
 }
 
 #[test]
@@ -64,7 +92,7 @@ fn a_packet_in_one_piece_takes_no_memory() {
     let mut host = Host::new(0, 0);
     let mut reassembly = host.reassembly();
     let outcome = reassembly.take(&part(1, 5, b"all of it", 0, false), seconds(0));
-    assert_eq!(outcome, Outcome::Whole { protocol: UDP, payload: b"all of it" });
+    assert_eq!(outcome, Outcome::Whole { protocol: UDP, payload: b"all of it", is_marked: false });
     assert_eq!(reassembly.take(&part(1, 5, &[0; 8], 0, true), seconds(0)), Outcome::Refused(Refusal::Memory));
 }
 
@@ -88,7 +116,10 @@ fn packets_are_told_apart_by_their_names() {
         assert_eq!(reassembly.take(&other, seconds(0)), Outcome::Incomplete);
     }
     let whole = [[1; 8], [2; 8]].concat();
-    assert_eq!(reassembly.take(&last(|_| ()), seconds(0)), Outcome::Whole { protocol: UDP, payload: &whole });
+    assert_eq!(
+        reassembly.take(&last(|_| ()), seconds(0)),
+        Outcome::Whole { protocol: UDP, payload: &whole, is_marked: false }
+    );
 }
 
 /// RFC 8200 §4.5: over IPv6 the first fragment alone says what the packet is.
@@ -105,7 +136,7 @@ fn the_first_fragment_says_what_the_packet_is() {
     };
     assert_eq!(reassembly.take(&of(99, 8, false), seconds(0)), Outcome::Incomplete);
     let outcome = reassembly.take(&of(UDP, 0, true), seconds(0));
-    assert_eq!(outcome, Outcome::Whole { protocol: UDP, payload: &[3; 16] });
+    assert_eq!(outcome, Outcome::Whole { protocol: UDP, payload: &[3; 16], is_marked: false });
 }
 
 /// RFC 5722 §4.
@@ -136,7 +167,7 @@ fn a_fragment_that_comes_twice_is_passed_over() {
     assert_eq!(reassembly.take(&part(1, 5, &whole[..8], 0, true), seconds(0)), Outcome::Incomplete);
     assert_eq!(reassembly.take(&part(1, 5, &whole[8..16], 8, true), seconds(0)), Outcome::Incomplete);
     let outcome = reassembly.take(&part(1, 5, &whole[16..], 16, false), seconds(0));
-    assert_eq!(outcome, Outcome::Whole { protocol: UDP, payload: &whole });
+    assert_eq!(outcome, Outcome::Whole { protocol: UDP, payload: &whole, is_marked: false });
 }
 
 #[test]
@@ -212,10 +243,10 @@ fn one_source_does_not_take_the_slots_of_others() {
         assert_eq!(reassembly.take(&part(9, identification, &whole[..8], 0, true), seconds(1)), Outcome::Incomplete);
     }
     let last = part(1, 1, &whole[8..], 8, false);
-    assert_eq!(reassembly.take(&last, seconds(2)), Outcome::Whole { protocol: UDP, payload: &whole });
+    assert_eq!(reassembly.take(&last, seconds(2)), Outcome::Whole { protocol: UDP, payload: &whole, is_marked: false });
     // Two of a kind are the share: the oldest of the flood are gone.
     let outcome = reassembly.take(&part(9, 998, &whole[8..], 8, false), seconds(2));
-    assert_eq!(outcome, Outcome::Whole { protocol: UDP, payload: &whole });
+    assert_eq!(outcome, Outcome::Whole { protocol: UDP, payload: &whole, is_marked: false });
     assert_eq!(reassembly.take(&part(9, 990, &whole[8..], 8, false), seconds(2)), Outcome::Incomplete);
 }
 
@@ -234,7 +265,7 @@ fn addresses_of_one_network_count_as_one_source() {
         assert_eq!(reassembly.take(&from(&source, number, 0, true), seconds(0)), Outcome::Incomplete);
     }
     let outcome = reassembly.take(&from("2001:db8::1", 1, 8, false), seconds(0));
-    assert_eq!(outcome, Outcome::Whole { protocol: UDP, payload: &whole });
+    assert_eq!(outcome, Outcome::Whole { protocol: UDP, payload: &whole, is_marked: false });
 }
 
 #[test]
@@ -253,7 +284,7 @@ fn where_all_slots_are_taken_who_has_most_makes_way() {
     assert_eq!(reassembly.take(&part(6, 1, &whole[..8], 0, true), seconds(1)), Outcome::Incomplete);
     for (source, identification) in [(4, 46), (5, 57), (6, 1)] {
         let outcome = reassembly.take(&part(source, identification, &whole[8..], 8, false), seconds(1));
-        assert_eq!(outcome, Outcome::Whole { protocol: UDP, payload: &whole }, "{source}");
+        assert_eq!(outcome, Outcome::Whole { protocol: UDP, payload: &whole, is_marked: false }, "{source}");
     }
 }
 
@@ -270,7 +301,11 @@ fn fragments_of_ipv6_are_found_behind_their_headers() {
         let found = content(&packet).expect("it is whole");
         let part = found.fragment.expect("a fragment");
         let fragment = Fragment::of_ipv6(&payload, &packet, part, found.protocol, found.payload);
-        let expected = if has_more { Outcome::Incomplete } else { Outcome::Whole { protocol: UDP, payload: &whole } };
+        let expected = if has_more {
+            Outcome::Incomplete
+        } else {
+            Outcome::Whole { protocol: UDP, payload: &whole, is_marked: false }
+        };
         assert_eq!(reassembly.take(&fragment, seconds(0)), expected);
     }
 }
@@ -298,7 +333,7 @@ proptest! {
             missing.retain(|other| *other != index);
             let outcome = reassembly.take(&fragment, seconds(0));
             if missing.is_empty() {
-                prop_assert_eq!(outcome, Outcome::Whole { protocol: UDP, payload: &whole[..] });
+                prop_assert_eq!(outcome, Outcome::Whole { protocol: UDP, payload: &whole[..], is_marked: false });
                 return Ok(());
             }
             prop_assert_eq!(outcome, Outcome::Incomplete);

@@ -3,16 +3,14 @@
 
 use super::Connection;
 use crate::header::{Flags, Header};
-use crate::incoming::Placement;
 use crate::sequence::Sequence;
-use crate::time::Instant;
 
 /// What the flags of a SYN say that offers it (RFC 3168, §6.1.1).
 const OFFER: Flags = Flags::ECE.with(Flags::CWR);
 
 /// How many SYNs offer it: one that gets no answer may have met a host that drops such SYNs (RFC
 /// 3168, §6.1.1.1).
-const OFFERS: u8 = 2;
+const OFFERS: u8 = 1;
 
 /// Both directions' state.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,6 +18,8 @@ pub(super) struct Ecn {
     is_used: bool,
     /// Whether a mark has come, and the peer has not said that it reduced its window.
     is_echoing: bool,
+    /// Whether the segment that is about to be received has a mark and CWR.
+    is_marked: bool,
     /// Whether the peer is to be told that this side's window was reduced.
     is_reduced: bool,
     /// The next number when it was: marks of what was sent before do not count again.
@@ -46,10 +46,17 @@ impl Ecn {
         }
     }
 
-    /// Takes the answer to a SYN (RFC 3168, §6.1.1): one that has both flags comes from a host that
-    /// reflects what it does not know.
-    pub fn take_answer(&mut self, is_wanted: bool, flags: Flags) {
-        self.is_used = is_wanted && flags.has(Flags::ECE) && !flags.has(Flags::CWR);
+    /// Takes the answer to a SYN, of which `timeouts` had none (RFC 3168, §6.1.1): one that has
+    /// both flags comes from a host that reflects what it does not know, and whoever has sent a
+    /// SYN without the offer does not use it.
+    pub fn take_answer(&mut self, is_wanted: bool, timeouts: u8, flags: Flags) {
+        self.is_used = is_wanted && timeouts < OFFERS && flags.has(Flags::ECE) && !flags.has(Flags::CWR);
+    }
+
+    /// Takes a SYN that came again: a peer that does not repeat its offer has given it up
+    /// (§6.1.1.1).
+    pub fn note_syn(&mut self, flags: Flags) {
+        self.is_used &= Self::is_offered(flags);
     }
 
     /// Returns the flag of each acknowledgement.
@@ -76,21 +83,15 @@ impl Ecn {
 }
 
 impl Connection<'_> {
-    /// Does what [`Self::receive`] does with a segment whose packet bore a mark of congestion (CE,
-    /// RFC 3168, §5).
-    pub fn receive_marked(
-        &mut self,
-        header: &Header,
-        length: u32,
-        now: Instant,
-        release: impl FnMut(u64),
-    ) -> Option<Placement> {
+    /// Notes that the packet of a segment, which is given to [`Self::receive`] next, bears a mark
+    /// of congestion (CE, RFC 3168, §5).
+    #[cold]
+    pub fn note_mark(&mut self, header: &Header, length: u32) {
         // Only what the connection takes counts: a stranger could slow it down otherwise.
-        let counts = self.ecn.is_used && length > 0 && self.is_acceptable(header, length);
-        let placement = self.receive(header, length, now, release);
-        // After the flags of the segment: its CWR answers marks before its own (§6.1.3).
-        self.ecn.is_echoing |= counts;
-        placement
+        if self.ecn.is_used && length > 0 && self.is_acceptable(header, length) {
+            // A CWR beside the mark answers earlier ones (§6.1.3).
+            (self.ecn.is_echoing, self.ecn.is_marked) = (true, header.flags.has(Flags::CWR));
+        }
     }
 
     /// Takes the flags of a segment that is acceptable and acknowledges something that was sent.
@@ -99,7 +100,7 @@ impl Connection<'_> {
             return;
         }
         if header.flags.has(Flags::CWR) {
-            self.ecn.is_echoing = false;
+            self.ecn.is_echoing = core::mem::take(&mut self.ecn.is_marked);
         }
         if header.flags.has(Flags::ECE) {
             // What it acknowledges does not grow the window (§6.1.2).

@@ -112,7 +112,7 @@ impl Connection<'_> {
         }
         self.take_syn(header, now);
         if has_ack {
-            self.ecn.take_answer(self.settings.ecn, header.flags);
+            self.ecn.take_answer(self.settings.ecn, self.timeouts, header.flags);
             self.establish(header, now);
             self.acknowledgement = Acknowledgement::Now;
         } else {
@@ -156,6 +156,7 @@ impl Connection<'_> {
         if self.state == State::SynReceived && header.flags.has(Flags::SYN) && header.sequence + 1 == self.incoming.next
         {
             if !header.flags.has(Flags::ACK) {
+                self.ecn.note_syn(header.flags);
                 self.is_syn_repeated = true;
                 self.due = Some(Due::Syn);
                 return None;

@@ -2,9 +2,12 @@
 //! came back in the number that acknowledges this side's (SYN cookies, RFC 4987, §3.6).
 //!
 //! The peer's timestamp need not be kept: a peer that has agreed on timestamps sends one in each
-//! segment (RFC 7323, §3.2), this one included.
+//! segment (RFC 7323, §3.2), this one included. It echoes that of the answer to its SYN, whose last
+//! bit tells whether explicit congestion notification was agreed on (RFC 3168): peers without
+//! timestamps have none on such connections.
 
 use super::buffer::first_size;
+use super::ecn::Ecn;
 use super::{Connection, Ending, Settings, State, Storage, scale_of};
 use crate::header::{Flags, Header};
 use crate::options::{Options, Timestamps};
@@ -17,13 +20,17 @@ const LONGEST_TRIP: u32 = 60_000;
 /// Returns the SYN with ACK that answers `syn` for a connection with these settings, of which
 /// nothing is kept: [`Connection::resume`] goes on from the peer's answer to it.
 pub fn answer_to(settings: &Settings, syn: &Header, now: Instant) -> Header {
-    let value = now.milliseconds().wrapping_add(settings.stamp_offset);
+    let has_ecn = settings.ecn && syn.options.timestamps.is_some() && Ecn::is_offered(syn.flags);
+    let flags = if has_ecn { Flags::SYN.with(Flags::ECE) } else { Flags::SYN };
+    // No later than now: later segments have no earlier timestamps (RFC 7323, §5.3).
+    let now = now.milliseconds().wrapping_add(settings.stamp_offset);
+    let value = now.wrapping_sub(u32::from(settings.ecn && has_ecn != tells_ecn(now)));
     Header {
         source: settings.source,
         destination: settings.destination,
         sequence: settings.initial,
         acknowledgement: syn.sequence + 1,
-        flags: Flags::SYN.with(Flags::ACK),
+        flags: flags.with(Flags::ACK),
         window: first_window(settings) as u16,
         options: Options {
             mss: Some(settings.segment),
@@ -33,6 +40,11 @@ pub fn answer_to(settings: &Settings, syn: &Header, now: Instant) -> Header {
             ..Options::default()
         },
     }
+}
+
+/// Returns what the timestamp of an answer to a SYN tells of explicit congestion notification.
+fn tells_ecn(stamp: u32) -> bool {
+    stamp & 1 == 1
 }
 
 /// Returns the window of a SYN, which is never scaled (RFC 7323, §2.2).
@@ -85,6 +97,7 @@ impl<'s> Connection<'s> {
         connection.announced = connection.incoming.next + first_window(&settings);
         connection.is_syn_repeated = true;
         if let Some(stamps) = last.options.timestamps {
+            connection.ecn.agree(settings.ecn && tells_ecn(stamps.echo));
             let milliseconds = connection.stamp(now).wrapping_sub(stamps.echo);
             if milliseconds < LONGEST_TRIP {
                 let trip = Span::from_milliseconds(milliseconds).max(Span(1000));

@@ -132,8 +132,8 @@ impl Script {
     /// Has a segment come that a router has marked (CE).
     pub fn inject_marked(&mut self, line: &str) -> Option<Placement> {
         let (header, length) = parse(line);
-        let released = &mut self.released;
-        self.connection.receive_marked(&header, length, Instant(self.now), |token| released.push(token))
+        self.connection.note_mark(&header, length);
+        self.inject(line)
     }
 
     /// Has the application read.

@@ -25,7 +25,7 @@ pub(in crate::stack) fn settings(source: u16, destination: u16, capacity: usize)
         capacity: u32::try_from(capacity).unwrap_or(u32::MAX),
         // All of it is there from the start.
         first_capacity: 0,
-        ecn: false,
+        ecn: true,
         algorithm: Algorithm::Cubic,
         stamp_offset: 0,
         // The application knows how long it waits for a peer.
@@ -74,6 +74,9 @@ impl Tcp {
         (slot.route, slot.remote, slot.port) = (route, last.remote, last.local.port());
         (slot.new, slot.fresh, slot.rests) = (true, true, false);
         (slot.since, slot.unacknowledged) = (times.now, 0);
+        if last.is_marked {
+            slot.connection.note_mark(&last.header, last.length);
+        }
         slot.receive(&last.header, payload, times.tcp);
         if matches!(slot.connection.state(), State::Established | State::CloseWait) {
             self.opened += 1;
@@ -114,7 +117,7 @@ impl Tcp {
         let ours = self.cookies.make(&syn.key, syn.header.sequence.0, offer, times.now);
         let route = syn.route(self.mac);
         let settings = self.settings_for(syn, Sequence(ours), route.segment());
-        route.send(transmitter, &answer_to(&settings, &syn.header, times.tcp), 0, 0, |_| {})
+        route.send(transmitter, &answer_to(&settings, &syn.header, times.tcp), 0, 0, false, |_| {})
     }
 
     /// Returns whether SYNs wait that can be answered now. If only a buffer lacks, the client gets

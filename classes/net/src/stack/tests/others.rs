@@ -65,6 +65,7 @@ fn a_frame_is_made_anew_in_the_memory_that_there_is() {
             payload: &std::vec![0; length],
             from: LinkAddress(HOST_MAC),
             came_whole: true,
+            is_marked: false,
         };
         assert_eq!(rebuild(&mut frame, &payload, Mac::new(MAC)), fits, "{length}");
         assert_eq!(frame.capacity(), space);
