@@ -48,6 +48,7 @@ mod tcp;
 mod timer;
 
 use crate::Client;
+use crate::checksum;
 use crate::client::Transmitter;
 use core::net::SocketAddr;
 use culm::Progress;
@@ -238,13 +239,19 @@ impl Stack {
             };
             received += 1;
             let Some(packet) = self.ports.offer(packet, &mut self.client.transmitter, datagrams) else { continue };
-            if !packet.is_intact() {
+            let segment = classify::segment(packet.frame());
+            let is_intact = packet.is_verified()
+                || match &segment {
+                    Some(segment) => segment.is_intact(packet.frame()),
+                    None => checksum::is_right(packet.frame()),
+                };
+            if !is_intact {
                 self.counts.broken += 1;
                 continue;
             }
             let _ = self.client.transmitter.learn(packet.device());
             let transmitter = &mut self.client.transmitter;
-            if let Some(segment) = classify::segment(packet.frame()) {
+            if let Some(segment) = segment {
                 self.tcp.ingress(packet.frame(), &segment, self.host.addresses(), transmitter, times);
                 continue;
             }

@@ -57,8 +57,17 @@ impl Segment {
 
     /// Returns its bytes in the frame that it was found in.
     #[inline(always)]
-    pub(super) fn of(self, frame: &[u8]) -> &[u8] {
+    pub(super) fn of<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
         frame.get(self.start.into()..self.end.into()).unwrap_or_default()
+    }
+
+    /// Returns whether its checksum is right, in the frame that it was found in.
+    #[inline(never)]
+    pub(super) fn is_intact(&self, frame: &[u8]) -> bool {
+        let [remote, local] = [self.key.remote, self.key.local];
+        let addresses = Sum::ZERO.add_word(remote[0]).add_word(remote[1]).add_word(local[0]).add_word(local[1]);
+        let bytes = self.of(frame);
+        addresses.add_number(protocols::TCP.into()).add_number(bytes.len() as u16).add_bytes(bytes).is_intact()
     }
 
     /// Returns whether it acknowledges something, and may be the one that completes a connection:
@@ -129,6 +138,7 @@ fn ports(frame: &[u8], start: usize, end: usize, (remote, local): ([u64; 2], [u6
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum;
     use crate::wire::protocols::TCP;
     use proptest::prelude::*;
     use std::vec::Vec;
@@ -163,6 +173,32 @@ mod tests {
                 let segment = super::segment(&frame(version, flags)).expect("TCP");
                 assert!(!segment.opens(), "{flags:#x}");
                 assert_eq!(segment.acknowledges(), matches!(flags, 0x10 | 0x18 | 0x11), "{flags:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_checksum_is_looked_at_as_everywhere() {
+        for version in [4, 6] {
+            let mut frame = frame(version, 0x10);
+            frame.extend(b"payload");
+            match version {
+                4 => frame[17] = 47,
+                _ => frame[19] = 27,
+            }
+            let header = ETHERNET_HEADER..ETHERNET_HEADER + ipv4::HEADER;
+            if version == 4 {
+                frame[24..26].fill(0);
+                let sum = !Sum::ZERO.add_bytes(&frame[header]).fold();
+                frame[24..26].copy_from_slice(&sum.to_le_bytes());
+            }
+            checksum::complete(&mut frame);
+            let found = segment(&frame).expect("TCP");
+            assert!(found.is_intact(&frame) && checksum::is_right(&frame));
+            for at in usize::from(found.start)..frame.len() {
+                frame[at] ^= 0x10;
+                assert!(!found.is_intact(&frame), "{at} of version {version}");
+                frame[at] ^= 0x10;
             }
         }
     }
