@@ -184,9 +184,6 @@ impl Slot {
     /// single segments where a large buffer comes back soon: [`Self::awaits_large`].
     #[inline]
     pub(super) fn transmit(&mut self, transmitter: &mut Transmitter, now: culm_tcp::Instant) -> bool {
-        if self.connection.settle_if_quiet() {
-            return false;
-        }
         let is_long = self.connection.unacknowledged() > SHORT && self.route.is_divisible();
         let has_large = is_long && transmitter.has_large();
         self.connection.set_longest_train(if has_large { LONGEST_TRAIN } else { 0 });

@@ -388,7 +388,11 @@ impl Tcp {
                 let length = slot.route.packet(&syn.header, &mut packet);
                 find(&packet[..length], transmitter);
             }
-            while left > 0 && transmitter.is_ready() && slot.transmit(transmitter, times.tcp) {
+            while left > 0
+                && !slot.connection.settle_if_quiet()
+                && transmitter.is_ready()
+                && slot.transmit(transmitter, times.tcp)
+            {
                 left -= 1;
             }
             if !transmitter.is_ready() {

@@ -38,7 +38,7 @@ impl Transmission {
 impl Connection<'_> {
     /// Notes that nothing holds data back, and returns true, if [`Self::transmit`] would find
     /// nothing to be sent, as after nearly each segment; else changes nothing. Whoever asks this
-    /// first need not call [`Self::set_longest_train`] for nothing.
+    /// first pays less than for calling that in vain.
     #[inline]
     pub fn settle_if_quiet(&mut self) -> bool {
         let is_quiet = self.state == State::Established
@@ -55,9 +55,6 @@ impl Connection<'_> {
 
     /// Returns the next segment to be sent at `now`, or the next train; `None` if there is none.
     pub fn transmit(&mut self, now: Instant) -> Option<Transmission> {
-        if self.settle_if_quiet() {
-            return None;
-        }
         if let Some(header) = self.reset.take() {
             return Some(Transmission::bare(header));
         }
@@ -127,19 +124,22 @@ impl Connection<'_> {
     /// Returns a header that acknowledges all there is, and takes note of that.
     #[inline]
     fn header(&mut self, sequence: Sequence, flags: Flags, now: Instant) -> Header {
-        let sack = if self.has_sack && self.incoming.news(1) > 0 { self.incoming.blocks() } else { Default::default() };
         let window = self.announce();
         self.acknowledged = self.incoming.next;
         self.acknowledgement = Acknowledgement::None;
-        Header {
+        let mut header = Header {
             source: self.settings.source,
             destination: self.settings.destination,
             sequence,
             acknowledgement: self.incoming.next,
             flags: flags.with(Flags::ACK).with(self.ecn.echo()),
             window,
-            options: Options { timestamps: self.stamps(now), sack, ..Options::default() },
+            options: Options { timestamps: self.stamps(now), ..Options::default() },
+        };
+        if self.has_sack && self.incoming.news(1) > 0 {
+            header.options.sack = self.incoming.blocks();
         }
+        header
     }
 
     /// Returns the window that the peer is told. Its end never goes back, and forth only by so much
@@ -162,6 +162,7 @@ impl Connection<'_> {
 
     /// Returns the segment or train of `range`, the number of the FIN possibly included, with
     /// `flags` and those that follow from its content.
+    #[inline(always)]
     fn data(&mut self, range: Range, mut flags: Flags, segment: u32, now: Instant) -> Transmission {
         let end = self.una + self.outgoing.length();
         let length = Range { start: range.start, end: range.end.min(end) }.length();
@@ -178,6 +179,7 @@ impl Connection<'_> {
         Transmission { header: self.header(range.start, flags, now), segment, length, is_ect: false, offset }
     }
 
+    #[cold]
     fn send_due(&mut self, due: Due, now: Instant) -> Option<Transmission> {
         match due {
             Due::Syn => None,
@@ -229,7 +231,7 @@ impl Connection<'_> {
     }
 
     /// Sends `length` numbers from the next one on.
-    #[inline]
+    #[inline(always)]
     fn send_range(&mut self, length: u32, flags: Flags, segment: u32, now: Instant) -> Transmission {
         let range = Range::new(self.nxt, length);
         self.board.append(range, now);
