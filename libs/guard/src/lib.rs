@@ -24,7 +24,6 @@ extern crate std;
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use culm_http::files::Permission;
 use sha2::{Digest, Sha256};
 
 /// Groups of hosts: as many as a byte tells apart.
@@ -44,6 +43,10 @@ pub type Hash = [u8; 32];
 
 /// A secret of this start, of random words.
 pub type Seed = [u64; 4];
+
+/// Who sent a token has sent too many wrong ones, and must wait ([`PAUSE`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMany;
 
 /// Knows the token's hash, and who has guessed.
 pub struct Guard {
@@ -79,10 +82,14 @@ impl Guard {
         hash.finalize().first().copied().unwrap_or(0).into()
     }
 
-    /// Whether the host `peer`, which has sent this token, may do what it guards. A request without
-    /// a token is no attempt. A host without an address is in a group, and is never known.
-    pub fn permit(&mut self, token: Option<&[u8]>, peer: Option<IpAddr>, now: u64) -> Permission {
-        let Some(token) = token else { return Permission::Denied };
+    /// Returns whether the host `peer`, which has sent this token, may do what it guards. A request
+    /// without a token is no attempt. A host without an address is in a group, and is never known.
+    ///
+    /// # Errors
+    ///
+    /// If wrong tokens came from there too often; then this one is not looked at.
+    pub fn permit(&mut self, token: Option<&[u8]>, peer: Option<IpAddr>, now: u64) -> Result<bool, TooMany> {
+        let Some(token) = token else { return Ok(false) };
         let known = self.known.iter().position(|(host, _)| Some(*host) == peer);
         let group = self.group(peer);
         let empty_at = match known.and_then(|place| self.known.get_mut(place)) {
@@ -90,22 +97,22 @@ impl Guard {
             None => &mut self.empty_at[group],
         };
         if empty_at.saturating_sub(now) > self.pause.saturating_mul(ATTEMPTS - 1) {
-            return Permission::Later;
+            return Err(TooMany);
         }
-        if is_same(&Sha256::digest(token).into(), &self.hash) {
-            let empty_at = *empty_at;
-            let Some(peer) = peer else { return Permission::Granted };
-            match known {
-                Some(place) => {
-                    self.known.remove(place);
-                }
-                None => self.known.truncate(KNOWN - 1),
+        if !is_same(&Sha256::digest(token).into(), &self.hash) {
+            *empty_at = (*empty_at).max(now).saturating_add(self.pause);
+            return Ok(false);
+        }
+        let empty_at = *empty_at;
+        let Some(peer) = peer else { return Ok(true) };
+        match known {
+            Some(place) => {
+                self.known.remove(place);
             }
-            self.known.insert(0, (peer, empty_at));
-            return Permission::Granted;
+            None => self.known.truncate(KNOWN - 1),
         }
-        *empty_at = (*empty_at).max(now).saturating_add(self.pause);
-        Permission::Denied
+        self.known.insert(0, (peer, empty_at));
+        Ok(true)
     }
 }
 
@@ -149,54 +156,54 @@ mod tests {
 
     /// Has a host guess until it must wait.
     fn guess(guard: &mut Guard, peer: u64, now: u64) {
-        while guard.permit(Some(b"guess"), host(peer), now) != Permission::Later {}
+        while guard.permit(Some(b"guess"), host(peer), now) != Err(TooMany) {}
     }
 
     #[test]
     fn neighbours_in_a_network_of_ipv6_are_one_group_and_do_not_shut_out_who_is_known() {
         let host = |network: u16, own: u16| Some(IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, network, 0, 0, 0, own)));
         let mut guard = guard();
-        assert_eq!(guard.permit(Some(b"open-sesame"), host(0, 1), 1000), Permission::Granted);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(0, 1), 1000), Ok(true));
         // One who guesses takes another address each time.
-        let guesses = (2..100).filter(|own| guard.permit(Some(b"guess"), host(0, *own), 1000) == Permission::Denied);
+        let guesses = (2..100).filter(|own| guard.permit(Some(b"guess"), host(0, *own), 1000) == Ok(false));
         assert_eq!(guesses.count() as u64, ATTEMPTS);
-        assert_eq!(guard.permit(Some(b"open-sesame"), host(0, 1), 1000), Permission::Granted);
-        assert_eq!(guard.permit(Some(b"open-sesame"), host(0, 200), 1000), Permission::Later);
-        assert_eq!(guard.permit(Some(b"open-sesame"), host(1, 200), 1000), Permission::Granted);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(0, 1), 1000), Ok(true));
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(0, 200), 1000), Err(TooMany));
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(1, 200), 1000), Ok(true));
     }
 
     #[test]
     fn a_host_without_an_address_is_not_remembered() {
         let mut guard = guard();
-        assert_eq!(guard.permit(Some(b"open-sesame"), None, 1000), Permission::Granted);
-        while guard.permit(Some(b"guess"), None, 1000) != Permission::Later {}
-        assert_eq!((guard.permit(Some(b"open-sesame"), None, 1000), guard.known.len()), (Permission::Later, 0));
+        assert_eq!(guard.permit(Some(b"open-sesame"), None, 1000), Ok(true));
+        while guard.permit(Some(b"guess"), None, 1000) != Err(TooMany) {}
+        assert_eq!((guard.permit(Some(b"open-sesame"), None, 1000), guard.known.len()), (Err(TooMany), 0));
     }
 
     #[test]
     fn the_token_opens() {
         let mut guard = guard();
-        assert_eq!(guard.permit(Some(b"open-sesame"), host(1), 0), Permission::Granted);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(1), 0), Ok(true));
         for wrong in [&b""[..], b"open-sesam", b"open-sesame ", b"Open-sesame"] {
-            assert_eq!(guard.permit(Some(wrong), host(1), 0), Permission::Denied);
+            assert_eq!(guard.permit(Some(wrong), host(1), 0), Ok(false));
         }
-        assert_eq!(guard.permit(None, host(1), 0), Permission::Denied);
+        assert_eq!(guard.permit(None, host(1), 0), Ok(false));
     }
 
     #[test]
     fn one_that_guesses_must_wait_and_others_need_not() {
         let mut guard = guard();
         for _ in 0..ATTEMPTS {
-            assert_eq!(guard.permit(Some(b"guess"), host(7), 1000), Permission::Denied);
+            assert_eq!(guard.permit(Some(b"guess"), host(7), 1000), Ok(false));
         }
-        assert_eq!(guard.permit(Some(b"guess"), host(7), 1000), Permission::Later);
-        assert_eq!(guard.permit(Some(b"open-sesame"), host(7), 1000), Permission::Later);
-        assert_eq!(guard.permit(None, host(7), 1000), Permission::Denied, "no attempt");
-        assert_eq!(guard.permit(Some(b"open-sesame"), host(8), 1000), Permission::Granted);
-        assert_eq!(guard.permit(Some(b"guess"), host(7), 1100), Permission::Denied);
-        assert_eq!(guard.permit(Some(b"guess"), host(7), 1100), Permission::Later);
-        assert_eq!(guard.permit(Some(b"open-sesame"), host(7), 1200), Permission::Granted);
-        assert_eq!(guard.permit(Some(b"guess"), host(7), u64::MAX), Permission::Denied);
+        assert_eq!(guard.permit(Some(b"guess"), host(7), 1000), Err(TooMany));
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(7), 1000), Err(TooMany));
+        assert_eq!(guard.permit(None, host(7), 1000), Ok(false), "no attempt");
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(8), 1000), Ok(true));
+        assert_eq!(guard.permit(Some(b"guess"), host(7), 1100), Ok(false));
+        assert_eq!(guard.permit(Some(b"guess"), host(7), 1100), Err(TooMany));
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(7), 1200), Ok(true));
+        assert_eq!(guard.permit(Some(b"guess"), host(7), u64::MAX), Ok(false));
     }
 
     /// Tests that another seed makes other groups, so that nobody can look for a host that shares
@@ -216,32 +223,32 @@ mod tests {
     #[test]
     fn a_host_whose_token_was_right_is_not_shut_out_by_others() {
         let mut guard = guard();
-        assert_eq!(guard.permit(Some(b"open-sesame"), host(7), 1000), Permission::Granted);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(7), 1000), Ok(true));
         for peer in 100..5000 {
             guess(&mut guard, peer, 1000);
         }
-        assert_eq!(guard.permit(Some(b"open-sesame"), host(8), 1000), Permission::Later);
-        assert_eq!(guard.permit(Some(b"open-sesame"), host(7), 1000), Permission::Granted);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(8), 1000), Err(TooMany));
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(7), 1000), Ok(true));
         // Its own wrong tokens count.
         guess(&mut guard, 7, 1000);
-        assert_eq!(guard.permit(Some(b"open-sesame"), host(7), 1000), Permission::Later);
-        assert_eq!(guard.permit(Some(b"open-sesame"), host(7), 2000), Permission::Granted);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(7), 1000), Err(TooMany));
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(7), 2000), Ok(true));
     }
 
     #[test]
     fn the_hosts_whose_token_was_right_last_are_remembered() {
         let mut guard = guard();
         for peer in 1..=KNOWN as u64 + 1 {
-            assert_eq!(guard.permit(Some(b"open-sesame"), host(peer), 1000), Permission::Granted);
-            assert_eq!(guard.permit(Some(b"open-sesame"), host(1), 1000), Permission::Granted);
+            assert_eq!(guard.permit(Some(b"open-sesame"), host(peer), 1000), Ok(true));
+            assert_eq!(guard.permit(Some(b"open-sesame"), host(1), 1000), Ok(true));
         }
         for peer in 100..5000 {
             guess(&mut guard, peer, 1000);
         }
         assert_eq!(guard.known.len(), KNOWN);
-        assert_eq!(guard.permit(Some(b"open-sesame"), host(1), 1000), Permission::Granted);
-        assert_eq!(guard.permit(Some(b"open-sesame"), host(2), 1000), Permission::Later);
-        assert_eq!(guard.permit(Some(b"open-sesame"), host(3), 1000), Permission::Granted);
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(1), 1000), Ok(true));
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(2), 1000), Err(TooMany));
+        assert_eq!(guard.permit(Some(b"open-sesame"), host(3), 1000), Ok(true));
     }
 
     #[test]

@@ -7,8 +7,8 @@
 //! it finds there it gets over: lengths are bounded by the memory, texts are checked.
 //!
 //! The report outlives the router. So rules that were proposed and taken are found by its next
-//! life ([`Report::left`]), and rules over which it has died are not tried again: they are noted as
-//! begun before anything is done with them.
+//! life ([`Report::left`]), whole whenever the router ended, and rules over which it has died are
+//! not tried again: they are noted as begun before anything is done with them.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -23,5 +23,5 @@ mod report;
 mod tests;
 mod text;
 
-pub use proposal::{Inbox, Proposal};
+pub use proposal::{Inbox, LONGEST_TOKEN, Proposal, Withdrawn, proposal_words};
 pub use report::{Answer, Counts, LONGEST_ANSWER, RULES, Report, Shown, Since, Verdict, View, report_words};

@@ -4,13 +4,18 @@
 //! word  0  signature            6  number of the proposal that was answered last
 //!       1  generation           7  verdict
 //!       2  rules                8  bytes of what was said
-//!       3  bytes of their text  9  flows that ended with it
-//!       4  how they came       16  line and count of each rule, the default's last
-//!       5  when, in ms             then what was said, then the text of the rules
+//!       3  the text in use      9  flows that ended with it
+//!                              16  line and count of each rule, the default's last
+//!                                  then what was said, then two texts, each:
+//!       0  bytes                1  how they came
+//!       2  when, in ms          4  the text of the rules
 //! ```
 //!
-//! The generation is odd while lines and text are written, so that a reader sees both of one set
-//! of rules or asks again. Counts change all the time: each is a word by itself.
+//! Other rules are written where those in use are not, and are in use by one store, of word 3: a
+//! router that ends at any moment leaves either, whole.
+//!
+//! The generation is odd while lines and that word are written, so that a reader sees both of one
+//! set of rules or asks again. Counts change all the time: each is a word by itself.
 //!
 //! The verdict does the same for the answer: it is 0 while the answer is written, and is stored
 //! last. A reader loads verdict and number again when it has read the rest, and asks again if they
@@ -31,16 +36,17 @@ pub const LONGEST_ANSWER: usize = 8192;
 const HEADER: usize = 16;
 const COUNTS: usize = 2 * (RULES + 1);
 const SAID: usize = LONGEST_ANSWER / 8;
+const TEXT_HEADER: usize = 4;
 
 /// First word of memory of this layout.
-const SIGNATURE: u64 = u64::from_be_bytes(*b"culmrep1");
+const SIGNATURE: u64 = u64::from_be_bytes(*b"culmrep2");
 
 /// How often a reader tries to see rules that are not just being exchanged.
 const TRIES: usize = 4;
 
 /// Returns how many words a report with rules of so many bytes needs.
 pub const fn report_words(text: usize) -> usize {
-    HEADER + COUNTS + SAID + text.div_ceil(8)
+    HEADER + COUNTS + SAID + 2 * (TEXT_HEADER + text.div_ceil(8))
 }
 
 /// How the rules in use came, and when.
@@ -90,21 +96,61 @@ impl Counts<'_> {
     }
 }
 
+/// A place for the text of rules.
+#[derive(Clone, Copy, Debug)]
+struct Place<'a> {
+    header: &'a [AtomicU64; TEXT_HEADER],
+    text: &'a [AtomicU64],
+}
+
+impl<'a> Place<'a> {
+    fn new(words: &'a [AtomicU64]) -> Option<Self> {
+        let (header, text) = words.split_first_chunk()?;
+        Some(Self { header, text })
+    }
+
+    fn write(&self, rules: &str, since: Since) {
+        let [length, proposed, time, _] = self.header;
+        length.store(text::write(self.text, rules) as u64, Relaxed);
+        proposed.store(u64::from(since.is_proposed), Relaxed);
+        time.store(since.time, Relaxed);
+    }
+
+    fn read(&self) -> Option<(String, Since)> {
+        let [length, proposed, time, _] = self.header;
+        let since = Since { is_proposed: proposed.load(Relaxed) == 1, time: time.load(Relaxed) };
+        Some((text::read(self.text, length.load(Relaxed))?, since))
+    }
+}
+
 /// The memory, divided.
 #[derive(Clone, Copy, Debug)]
 struct Parts<'a> {
     header: &'a [AtomicU64; HEADER],
     counts: &'a [[AtomicU64; 2]],
     said: &'a [AtomicU64],
-    text: &'a [AtomicU64],
+    places: [Place<'a>; 2],
 }
 
 impl<'a> Parts<'a> {
     fn new(words: &'a [AtomicU64]) -> Option<Self> {
         let (header, rest) = words.split_first_chunk()?;
         let (counts, rest) = rest.split_at_checked(COUNTS)?;
-        let (said, text) = rest.split_at_checked(SAID)?;
-        Some(Self { header, counts: counts.as_chunks().0, said, text })
+        let (said, rest) = rest.split_at_checked(SAID)?;
+        let (first, second) = rest.split_at(rest.len() / 2);
+        let places = [Place::new(first)?, Place::new(second)?];
+        Some(Self { header, counts: counts.as_chunks().0, said, places })
+    }
+
+    /// Returns how many bytes rules may have.
+    fn room(&self) -> usize {
+        // The second place has a word more, if one has.
+        self.places[0].text.len() * 8
+    }
+
+    /// Returns which of the two texts is in use.
+    fn in_use(&self) -> usize {
+        (self.header[3].load(Acquire) & 1) as usize
     }
 
     /// Returns the answer that is there. `None`: there is none, or another one is just written.
@@ -151,40 +197,43 @@ impl<'a> Report<'a> {
 
     /// Returns how many bytes rules may have.
     pub fn room(&self) -> usize {
-        self.parts.text.len() * 8
+        self.parts.room()
     }
 
     /// Returns the rules that a previous life was given while it ran, and when that was. `None`:
     /// there was none, or it had those of the system.
     pub fn left(&self) -> Option<(String, Since)> {
-        let [_, generation, _, length, proposed, time, ..] = self.parts.header;
-        let is_whole = generation.load(Relaxed).is_multiple_of(2) && proposed.load(Relaxed) == 1;
-        let since = Since { is_proposed: true, time: time.load(Relaxed) };
-        is_whole.then(|| text::read(self.parts.text, length.load(Relaxed))).flatten().map(|text| (text, since))
+        // Of no life that has shown any rules.
+        if self.parts.header[1].load(Relaxed) == 0 {
+            return None;
+        }
+        self.parts.places[self.parts.in_use()].read().filter(|(_, since)| since.is_proposed)
     }
 
     /// Shows rules: their text, and of each the line where it stands. All counts become zero.
     /// Returns whether there is room; without, nothing is shown.
     pub fn show(&self, rules: &str, lines: impl ExactSizeIterator<Item = u32>, since: Since) -> bool {
-        let Parts { header, counts, text, .. } = self.parts;
-        let [_, generation, count, length, proposed, time, ..] = header;
+        let Parts { header, counts, places, .. } = self.parts;
+        let [_, generation, count, in_use, ..] = header;
         let has_room = rules.len() <= self.room() && lines.len() <= RULES;
+        // A reader of this text, which was in use before, sees that the generation is another.
+        fence(Release);
+        let other = 1 - self.parts.in_use();
+        match has_room {
+            true => places[other].write(rules, since),
+            false => places[other].write("", Since { is_proposed: false, ..since }),
+        }
         // A life that died in between has left an odd one.
         let odd = generation.load(Relaxed) | 1;
         generation.store(odd, Relaxed);
         fence(Release);
+        in_use.store(other as u64, Release);
         count.store(if has_room { lines.len() as u64 } else { 0 }, Relaxed);
-        length.store(if has_room { rules.len() as u64 } else { 0 }, Relaxed);
-        proposed.store(u64::from(since.is_proposed && has_room), Relaxed);
-        time.store(since.time, Relaxed);
         // The default stands behind the last rule.
         let lines = lines.take(if has_room { RULES } else { 0 });
         for (words, line) in counts.iter().zip(lines.chain([0])) {
             words[0].store(line.into(), Relaxed);
             words[1].store(0, Relaxed);
-        }
-        if has_room {
-            text::write(text, rules);
         }
         generation.store(odd.wrapping_add(1), Release);
         has_room
@@ -244,7 +293,7 @@ impl<'a> View<'a> {
 
     /// Returns how many bytes rules may have.
     pub fn room(&self) -> usize {
-        self.parts.text.len() * 8
+        self.parts.room()
     }
 
     /// Returns the rules in use. `None`: the router has not said yet, or others just take their
@@ -254,8 +303,8 @@ impl<'a> View<'a> {
     }
 
     fn try_rules(&self) -> Option<Shown> {
-        let Parts { header, counts, text, .. } = self.parts;
-        let [signature, generation, count, length, proposed, time, ..] = header;
+        let Parts { header, counts, places, .. } = self.parts;
+        let [signature, generation, count, ..] = header;
         let before = generation.load(Acquire);
         if signature.load(Relaxed) != SIGNATURE || before == 0 || !before.is_multiple_of(2) {
             return None;
@@ -263,8 +312,7 @@ impl<'a> View<'a> {
         let count = usize::try_from(count.load(Relaxed)).ok()?.min(RULES);
         let counts = counts.iter().take(count + 1);
         let counts = counts.map(|[line, count]| (line.load(Relaxed) as u32, count.load(Relaxed))).collect();
-        let since = Since { is_proposed: proposed.load(Relaxed) == 1, time: time.load(Relaxed) };
-        let text = text::read(text, length.load(Relaxed))?;
+        let (text, since) = places[self.parts.in_use()].read()?;
         fence(Acquire);
         (generation.load(Relaxed) == before).then_some(Shown { text, since, counts })
     }

@@ -50,13 +50,17 @@ fn what_has_no_room_is_not_shown() {
 
 #[test]
 fn a_proposal_is_answered_once_it_was_dealt_with() {
-    let (there, back) = (memory(10), memory(report_words(64)));
+    let (there, back) = (memory(proposal_words(64)), memory(report_words(64)));
     let (proposal, inbox) = (Proposal::new(&there).expect("room"), Inbox::new(&there).expect("room"));
     let (report, view) = (Report::new(&back).expect("room"), View::new(&back).expect("room"));
-    assert_eq!((inbox.number(), report.answered()), (0, None));
-    assert_eq!(proposal.propose(&"x".repeat(65)), None);
-    let number = proposal.propose("deny\n").expect("there is room");
-    assert_eq!((inbox.number(), inbox.text()), (number, Some("deny\n".to_string())));
+    assert_eq!((inbox.number(), report.answered()), (None, None));
+    assert_eq!(proposal.propose("token", &"x".repeat(65)), None);
+    assert_eq!(proposal.propose(&"t".repeat(LONGEST_TOKEN + 1), "deny\n"), None);
+    let number = proposal.propose("token", "deny\n").expect("there is room");
+    assert_eq!((inbox.number(), inbox.token(number)), (Some(number), Ok(Some("token".to_string()))));
+    assert_eq!(inbox.rules(number), Ok(Some("deny\n".to_string())));
+    proposal.forget_token();
+    assert_eq!(inbox.token(number), Ok(Some("\0".repeat(5))));
     let mut answer = Answer { number, verdict: Verdict::Begun, said: String::new(), ended: 0 };
     report.answer(&answer);
     assert_eq!(view.answer(number), None);
@@ -66,7 +70,8 @@ fn a_proposal_is_answered_once_it_was_dealt_with() {
     let seen = view.answer(number).expect("it is there");
     assert_eq!((seen.said, seen.verdict, seen.ended), ("é".repeat(LONGEST_ANSWER / 2), Verdict::Refused, 3));
     assert_eq!(view.answer(number + 1), None);
-    assert_eq!(proposal.propose("allow\n"), Some(number + 1));
+    assert_eq!(proposal.propose("", "allow\n"), Some(number + 2));
+    assert_eq!((inbox.token(number), inbox.rules(number)), (Err(Withdrawn), Err(Withdrawn)));
 }
 
 /// Tests that a reader beside the router never has the number or the verdict of one answer with the
@@ -102,6 +107,66 @@ fn an_answer_is_read_whole_or_not_while_another_is_written() {
     assert_eq!(view.answer(last), Some(answer_to(last)), "after {seen}");
 }
 
+/// Tests that a router never has a proposal's number with the token of another, or with a text that
+/// is of two.
+#[test]
+fn a_proposal_is_read_whole_or_not_while_another_is_written() {
+    let memory = memory(proposal_words(4096));
+    let (proposal, inbox) = (Proposal::new(&memory).expect("room"), Inbox::new(&memory).expect("room"));
+    let last = 6000_u64;
+    let rules = |number: u64| std::format!("{number} ").repeat(1 + (number / 2) as usize % 7 * 100);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in (2..=last).step_by(2) {
+                assert_eq!(proposal.propose(&number.to_string(), &rules(number)), Some(number));
+            }
+        });
+        while inbox.number() != Some(last) {
+            let Some(number) = inbox.number() else { continue };
+            if let Ok(token) = inbox.token(number) {
+                assert_eq!(token, Some(number.to_string()));
+            }
+            if let Ok(text) = inbox.rules(number) {
+                assert_eq!(text, Some(rules(number)));
+            }
+        }
+    });
+}
+
+/// Tests a router that ends after each single store of the rules that it shows, by replaying its
+/// stores on the memory that was before: the next life has one set of rules or the other, whole.
+#[test]
+fn a_router_that_ends_while_it_shows_rules_leaves_those_before_or_these() {
+    let since = |time| Since { is_proposed: true, time };
+    let given = |memory: &[AtomicU64]| Report::new(memory).and_then(|report| report.left());
+    let values = |memory: &[AtomicU64]| memory.iter().map(|word| word.load(Relaxed)).collect::<Vec<_>>();
+    let whole = memory(report_words(64));
+    let report = Report::new(&whole).expect("there is room");
+    for (before, after) in [("deny\n# first\n", "allow\n"), ("allow\n", "deny from 10.0.0.0/8\n"), ("", "deny\n")] {
+        report.show(before, [1].into_iter(), since(1));
+        let old = values(&whole);
+        report.show(after, [1].into_iter(), since(2));
+        let new = values(&whole);
+        // What is stored before the switch to the other text, and what behind it, in any order.
+        let changed: Vec<usize> = (0..old.len()).filter(|at| old[*at] != new[*at]).collect();
+        for is_in_use in [false, true] {
+            let memory: Vec<AtomicU64> =
+                (if is_in_use { &new } else { &old }).iter().map(|word| AtomicU64::new(*word)).collect();
+            for at in changed.iter().copied().filter(|at| *at != 3) {
+                let (left, time) = if is_in_use { (after, since(2)) } else { (before, since(1)) };
+                // Lines, counts and generation come behind; the text before.
+                let is_text = at >= report_words(0) - 8;
+                let was = memory[at].load(Relaxed);
+                memory[at].store(if is_in_use && !is_text { old[at] } else { new[at] }, Relaxed);
+                assert_eq!(given(&memory), Some((left.to_string(), time)), "word {at}, {is_in_use}");
+                if is_in_use {
+                    memory[at].store(was, Relaxed);
+                }
+            }
+        }
+    }
+}
+
 proptest! {
     /// Whatever the other side has written, it is read or not, and no more than the memory has.
     #[test]
@@ -111,7 +176,7 @@ proptest! {
             word.store(if seed & 1 == 0 { *value } else { value % 100 }, Relaxed);
         }
         if at == 1 {
-            memory[0].store(u64::from_be_bytes(*b"culmrep1"), Relaxed);
+            memory[0].store(u64::from_be_bytes(*b"culmrep2"), Relaxed);
         }
         if let Some(view) = View::new(&memory) {
             if let Some(shown) = view.rules() {
@@ -120,7 +185,8 @@ proptest! {
             let _ = view.answer(words.first().copied().unwrap_or(0));
         }
         if let Some(inbox) = Inbox::new(&memory[..memory.len().min(words.len())]) {
-            prop_assert!(inbox.text().is_none_or(|text| text.len() <= 8 * words.len()));
+            let rules = inbox.number().and_then(|number| inbox.rules(number).ok().flatten());
+            prop_assert!(rules.is_none_or(|text| text.len() <= 8 * words.len()));
         }
         let report = Report::new(&memory).expect("there is room");
         let _ = (report.left(), report.answered());

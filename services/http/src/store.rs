@@ -38,7 +38,7 @@ use core::net::IpAddr;
 use culm::Progress;
 use culm::connection::FileClient;
 use culm_file::{BLOCK, Client, Completion};
-use culm_guard::Guard;
+use culm_guard::{Guard, TooMany};
 use culm_http::Caching;
 use culm_http::files::{Files, Found, KeptHead, Offer, Permission, Purpose, Trouble};
 use open::{OPEN, Seen, Shared};
@@ -264,7 +264,11 @@ impl Files for Store {
     }
 
     fn permit(&mut self, token: Option<&[u8]>, peer: Option<IpAddr>, now: u64) -> Permission {
-        self.guard.as_mut().map_or(Permission::Denied, |guard| guard.permit(token, peer, now))
+        match self.guard.as_mut().map(|guard| guard.permit(token, peer, now)) {
+            Some(Ok(true)) => Permission::Granted,
+            Some(Ok(false)) | None => Permission::Denied,
+            Some(Err(TooMany)) => Permission::Later,
+        }
     }
 
     fn begin(&mut self, slot: usize, purpose: Purpose, path: &str) {

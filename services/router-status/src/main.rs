@@ -3,9 +3,8 @@
 //!
 //! It stands apart from the router, and sees its memory without its help: flows where the router
 //! keeps them, rules and counts where it shows them. Whatever is asked here, and by how many, costs
-//! the router nothing. Who speaks HTTP to this component could take it over: it could propose rules
-//! then, without a token too, where the system lets it propose any, and nothing else. What it
-//! proposes is text, which the router judges.
+//! the router nothing. Who speaks HTTP to this component could take it over, and gains little:
+//! rules go to the router with the token of who has sent them, and it takes none without.
 //!
 //! A connection has one request. Its answer fits the connection's send buffer, so that nothing has
 //! to be kept for it.
@@ -31,12 +30,11 @@ use alloc::vec::Vec;
 use culm::time::{self, Duration};
 use culm::{Channels, Component, ROUNDS, Region, random, run_rounds};
 use culm_flow::Watch;
-use culm_guard::Guard;
-use culm_http::files::Permission;
+use culm_guard::{Guard, TooMany};
 use culm_http::request::{Method, Parser, Progress};
 use culm_net::Client;
 use culm_net::stack::{Event, Settings, Stack, Stream};
-use culm_report::{Verdict, View};
+use culm_report::{LONGEST_TOKEN, Verdict, View};
 use flows::Flows;
 use proposing::Proposing;
 use request::{Ask, HEAD};
@@ -85,6 +83,7 @@ enum Stage {
     Rules {
         head: usize,
         length: usize,
+        token: String,
     },
     /// The router judges them.
     Waits,
@@ -200,10 +199,11 @@ impl RouterStatus {
                 }
                 self.answer(slot, "400 Bad Request", TEXT, "This is no request of HTTP/1.1.\n");
             }
-            Stage::Rules { head, length } => {
+            Stage::Rules { head, length, token } => {
                 let (head, length) = (*head, *length);
                 if stream.received_count() >= head + length {
-                    self.propose(slot, head, length);
+                    let token = core::mem::take(token);
+                    self.propose(slot, &token, head, length);
                 } else if stream.ended() {
                     self.end(slot);
                 } else {
@@ -260,14 +260,23 @@ impl RouterStatus {
             },
             Ask::Exchange { length, token, waits } => {
                 let permission = permit(self.guard.as_mut(), token, self.stack.stream(slot));
-                self.admit(slot, permission, head, length, waits);
+                let token = token.and_then(|token| str::from_utf8(token).ok()).unwrap_or_default();
+                self.admit(slot, permission, token, head, length, waits);
             }
             Ask::Refused(status, why) => self.answer(slot, status, TEXT, why),
         }
     }
 
     /// Has rules come, if their sender may send them.
-    fn admit(&mut self, slot: usize, permission: Permission, head: usize, length: usize, waits: bool) {
+    fn admit(
+        &mut self,
+        slot: usize,
+        permission: Result<bool, TooMany>,
+        token: &str,
+        head: usize,
+        length: usize,
+        waits: bool,
+    ) {
         let room = self.proposing.as_ref().map_or(0, Proposing::room).min(RECEIVED - HEAD);
         let room = room.min(self.view.as_ref().map_or(0, View::room));
         let (status, why) = match permission {
@@ -275,20 +284,20 @@ impl RouterStatus {
                 "403 Forbidden",
                 "Nobody may give this router rules: its system has no `reload_token_sha256`, or no `proposals`.\n",
             ),
-            Permission::Denied => (
+            Ok(false) => (
                 "401 Unauthorized\r\nWWW-Authenticate: Bearer",
                 "Who gives the router rules sends the token: curl -H \"Authorization: Bearer TOKEN\" -T FILE URL\n",
             ),
-            Permission::Later => ("429 Too Many Requests\r\nRetry-After: 6", "Too many tokens were wrong.\n"),
-            Permission::Granted if length > room => {
+            Err(TooMany) => ("429 Too Many Requests\r\nRetry-After: 6", "Too many tokens were wrong.\n"),
+            Ok(true) if length > room || token.len() > LONGEST_TOKEN => {
                 ("413 Content Too Large", "There is no room for rules that long.\n")
             }
-            Permission::Granted => {
+            Ok(true) => {
                 if let Some(mut stream) = self.stack.stream(slot).filter(|_| waits) {
                     stream.send(b"HTTP/1.1 100 Continue\r\n\r\n");
                 }
                 if let Some(stage) = self.stages.get_mut(slot) {
-                    *stage = Stage::Rules { head, length };
+                    *stage = Stage::Rules { head, length, token: token.into() };
                 }
                 return;
             }
@@ -298,7 +307,7 @@ impl RouterStatus {
     }
 
     /// Hands the rules that have come to the router.
-    fn propose(&mut self, slot: usize, head: usize, length: usize) {
+    fn propose(&mut self, slot: usize, token: &str, head: usize, length: usize) {
         let Some(mut stream) = self.stack.stream(slot) else { return };
         let count = stream.copy_received(&mut self.received);
         let bytes = self.received.get(..count).and_then(|bytes| bytes.get(head..head + length));
@@ -309,7 +318,7 @@ impl RouterStatus {
             Some(_) if proposing.is_busy() => {
                 ("503 Service Unavailable\r\nRetry-After: 1", "Other rules are being judged just now.\n")
             }
-            Some(text) if proposing.propose(slot, text, time::now() + PATIENCE) => {
+            Some(text) if proposing.propose(slot, token, text, time::now() + PATIENCE) => {
                 counters::PROPOSALS.add(1);
                 if let Some(stage) = self.stages.get_mut(slot) {
                     *stage = Stage::Waits;
@@ -396,7 +405,7 @@ impl RouterStatus {
 }
 
 /// Returns whether who has sent this token may give the router rules.
-fn permit(guard: Option<&mut Guard>, token: Option<&[u8]>, stream: Option<Stream<'_>>) -> Permission {
-    let (Some(guard), Some(stream)) = (guard, stream) else { return Permission::Denied };
+fn permit(guard: Option<&mut Guard>, token: Option<&[u8]>, stream: Option<Stream<'_>>) -> Result<bool, TooMany> {
+    let (Some(guard), Some(stream)) = (guard, stream) else { return Ok(false) };
     guard.permit(token, stream.remote().map(|remote| remote.ip()), time::now().ticks())
 }

@@ -41,10 +41,10 @@ impl Proposing {
         self.pending.as_ref().map(|pending| pending.until)
     }
 
-    /// Hands rules to the router; `slot` waits for the answer until then. Returns whether there is
-    /// room for them.
-    pub(crate) fn propose(&mut self, slot: usize, rules: &str, until: Instant) -> bool {
-        let Some(number) = self.proposal.propose(rules) else { return false };
+    /// Hands rules to the router, with the token of their sender; `slot` waits for the answer until
+    /// then. Returns whether there is room for them.
+    pub(crate) fn propose(&mut self, slot: usize, token: &str, rules: &str, until: Instant) -> bool {
+        let Some(number) = self.proposal.propose(token, rules) else { return false };
         self.router.notify();
         self.pending = Some(Pending { number, slot: Some(slot), until });
         true
@@ -71,6 +71,8 @@ impl Proposing {
         }
         let slot = *slot;
         self.pending = None;
+        // Whoever takes this component over later does not find it here.
+        self.proposal.forget_token();
         Some((slot, answer))
     }
 }

@@ -15,6 +15,7 @@ use culm::connection::NetClient;
 use culm::{Region, time};
 use culm_firewall::{RuleSet, Zones, parse};
 use culm_flow::memory_words;
+use culm_guard::Guard;
 use culm_ip::{Key, LinkAddress};
 use culm_net::Client;
 use culm_report::Since;
@@ -57,7 +58,8 @@ pub fn start(config: Config, connections: Connections) -> (Router, Desk, Vec<Cli
     let secrets = secrets();
     let memory = memory(connections.flows, config.flows as usize);
     let flows = config.flows as usize;
-    let desk = Desk::new(connections.report, connections.proposals, connections.asker, secrets.flows, flows);
+    let guard = guard(config.reload_token_sha256, connections.proposals.is_some());
+    let desk = Desk::new(connections.report, connections.proposals, connections.asker, guard, secrets.flows, flows);
     let policy = policy(&desk, config.rules, &networks, secrets.flows, flows);
     let journal = Journal::new(secrets.flows, config.log_rate);
     let (router, adopted) =
@@ -67,6 +69,16 @@ pub fn start(config: Config, connections: Connections) -> (Router, Desk, Vec<Cli
     }
     counters::FLOWS_KEPT.add(adopted.kept as u64);
     (router, desk, clients)
+}
+
+/// Returns who knows the token of who may give rules, if the system has its hash.
+fn guard(hash: Option<&str>, has_proposals: bool) -> Option<Guard> {
+    let hash = hash.and_then(culm_guard::read_hash);
+    if hash.is_some() && !has_proposals {
+        culm::warn!("a token is set, and no rules can be given: connect `proposals`");
+    }
+    // Its seed tells hosts apart, and all guesses come from one place here.
+    hash.map(|hash| Guard::new(hash, time::ticks(culm_guard::PAUSE), [0; 4]))
 }
 
 /// Returns the rules that a previous life was given while it ran, or else those of the system, and

@@ -5,9 +5,14 @@ use crate::desk::Desk;
 use crate::settings::policy;
 use culm::Region;
 use culm_flow::flags;
-use culm_report::{Proposal, Since, Verdict, View, report_words};
+use culm_guard::{Guard, read_hash};
+use culm_report::{Proposal, Since, Verdict, View, proposal_words, report_words};
 
 const KEY: culm_flow::Key = culm_flow::Key([1, 2]);
+
+/// A token, and its hash by sha256sum.
+const TOKEN: &str = "open-sesame";
+const HASH: &str = "d7ecdf25eaf3deba0f2628771dbdd22d4138ab6cf38f91ed02a2ca0dec7c8ab7";
 
 /// The router's desk, and the other side of it.
 struct Counter {
@@ -18,12 +23,16 @@ struct Counter {
 impl Counter {
     fn new() -> Self {
         let words = |count| (0..count).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
-        Self { report: words(report_words(4096)), proposals: words(600) }
+        Self { report: words(report_words(4096)), proposals: words(proposal_words(4096)) }
     }
 
     fn desk(&self) -> Desk {
+        self.guarded_desk(read_hash(HASH).map(|hash| Guard::new(hash, u64::MAX / 100, [0; 4])))
+    }
+
+    fn guarded_desk(&self, guard: Option<Guard>) -> Desk {
         let [report, proposals] = [self.report, self.proposals].map(Region::from_words);
-        Desk::new(Some(report), Some(proposals), None, KEY, FLOWS)
+        Desk::new(Some(report), Some(proposals), None, guard, KEY, FLOWS)
     }
 
     fn view(&self) -> View<'static> {
@@ -32,8 +41,12 @@ impl Counter {
 
     /// Proposes rules, and returns what becomes of them.
     fn propose(&self, desk: &mut Desk, world: &mut World, rules: &str) -> (Verdict, String, u64) {
+        self.propose_with(TOKEN, desk, world, rules)
+    }
+
+    fn propose_with(&self, token: &str, desk: &mut Desk, world: &mut World, rules: &str) -> (Verdict, String, u64) {
         let proposal = Proposal::new(self.proposals).expect("it is large enough");
-        let number = proposal.propose(rules).expect("it has room");
+        let number = proposal.propose(token, rules).expect("it has room");
         desk.serve(&mut world.router);
         let answer = self.view().answer(number).expect("it is answered at once");
         (answer.verdict, answer.said, answer.ended)
@@ -142,6 +155,31 @@ fn a_mistake_keeps_the_rules_and_says_so() {
 }
 
 #[test]
+fn rules_without_the_token_are_not_even_read() {
+    let (counter, mut world) = (Counter::new(), World::new());
+    let (given, networks) = ("default deny\n", networks(1500));
+    for (guard, said) in [(None, "no `reload_token_sha256`"), (Some([7; 32]), "not the token")] {
+        let mut desk = counter.guarded_desk(guard.map(|hash| Guard::new(hash, 1000, [0; 4])));
+        policy(&desk, RULES, &networks, KEY, FLOWS);
+        let (verdict, answer, _) = counter.propose(&mut desk, &mut world, given);
+        assert!(verdict == Verdict::Refused && answer.contains(said), "{answer}");
+    }
+    let mut desk = counter.desk();
+    policy(&desk, RULES, &networks, KEY, FLOWS);
+    for token in ["", "open-sesam", "open-sesame "] {
+        let (verdict, answer, _) = counter.propose_with(token, &mut desk, &mut world, "no rule");
+        assert!(verdict == Verdict::Refused && answer.contains("not the token"), "{answer}");
+    }
+    assert_eq!(counter.shown().1, RULES);
+    assert_eq!(counter.propose(&mut desk, &mut world, given).0, Verdict::Taken);
+    // Whoever guesses has to wait, and so has the one behind whom he guesses.
+    while !counter.propose_with("guess", &mut desk, &mut world, given).1.contains("too many") {}
+    let (verdict, answer, _) = counter.propose(&mut desk, &mut world, "default reject\n");
+    assert!(verdict == Verdict::Refused && answer.contains("too many"), "{answer}");
+    assert_eq!(counter.shown().1, given);
+}
+
+#[test]
 fn rules_that_were_given_outlive_the_router_and_fatal_ones_do_not_come_back() {
     let (counter, mut world) = (Counter::new(), World::new());
     let mut desk = counter.desk();
@@ -160,7 +198,7 @@ fn rules_that_were_given_outlive_the_router_and_fatal_ones_do_not_come_back() {
     assert_eq!((counter.shown().0, counter.shown().1), (true, given.into()));
     // One that dies over rules does not try them again.
     let proposal = Proposal::new(counter.proposals).expect("it is large enough");
-    let number = proposal.propose("allow\n").expect("it has room");
+    let number = proposal.propose(TOKEN, "allow\n").expect("it has room");
     let report = culm_report::Report::new(counter.report).expect("it is large enough");
     let begun = culm_report::Answer { number, verdict: Verdict::Begun, said: String::new(), ended: 0 };
     report.answer(&begun);
