@@ -59,7 +59,7 @@ impl State {
 
     /// Returns the state of this number.
     pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| *state as u8 == number)
+        Self::ALL.get(usize::from(number).wrapping_sub(1)).copied()
     }
 
     /// Returns whether flows of a protocol can be in this state.

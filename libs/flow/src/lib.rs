@@ -4,6 +4,8 @@
 //!   UDP, SCTP, ICMP and what an ICMP error quotes.
 //! * [`rewrite`] changes a packet on its way: addresses and ports, the hop count, the maximum
 //!   segment size. Checksums are corrected by the difference.
+//! * [`Plain`] is the short way of most packets of known flows, which does what the general one
+//!   does.
 //! * [`answer()`] makes the ICMP errors by which a sender learns why its packet goes no further,
 //!   and [`Limits`] bounds how often.
 //! * [`Table`] knows the flows that packets belong to: in constant time, in memory that is bounded
@@ -39,6 +41,7 @@ mod index;
 mod limit;
 mod nat;
 mod packet;
+mod plain;
 mod record;
 pub mod rewrite;
 mod sources;
@@ -56,6 +59,7 @@ pub use header::Fragment;
 pub use limit::{Limits, Rate};
 pub use nat::{Forward, Inward, Mistake, Nat, Pool};
 pub use packet::{Malformed, Packet};
+pub use plain::{Onward, Plain};
 pub use record::memory_words;
 pub use table::{Adopted, Cause, Id, Refusal, Settings, Table, Tracked};
 pub use transport::{Quoted, Segment, Transport, checksum_is_right, flags};

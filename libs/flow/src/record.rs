@@ -11,7 +11,8 @@
 
 use crate::flow::{Direction, Flow, State};
 use crate::hash::Key;
-use crate::tcp::Side;
+use crate::plain::Segment;
+use crate::tcp::{self, Side};
 use crate::tuple::Tuple;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::sync::atomic::AtomicU64;
@@ -55,6 +56,18 @@ pub struct Packed(pub [u64; 5]);
 const IS_V6: [u64; 2] = [1 << 8, 1 << 9];
 
 impl Packed {
+    /// Both bits.
+    pub const BOTH_V6: u64 = IS_V6[0] | IS_V6[1];
+
+    /// Returns the tuple of packets that answer those of this one.
+    #[inline(always)]
+    pub fn reversed(&self) -> Self {
+        let [first, a, b, c, d] = self.0;
+        // Both bits of an address's version are alike.
+        let ports = ((first >> 32) as u32).rotate_left(16);
+        Self([first & 0xffff_ffff | u64::from(ports) << 32, c, d, a, b])
+    }
+
     /// Packs a tuple.
     #[inline]
     pub fn new(tuple: &Tuple) -> Self {
@@ -79,11 +92,7 @@ impl Packed {
     pub fn hash(&self, key: &Key) -> u64 {
         let [first, source, _, destination, _] = self.0;
         // Two words less are most of the work for IPv4. The first word says which it is.
-        if first & (IS_V6[0] | IS_V6[1]) == 0 {
-            key.hash(&[first, source << 32 | destination])
-        } else {
-            key.hash(&self.0)
-        }
+        if first & Self::BOTH_V6 == 0 { key.hash(&[first, source << 32 | destination]) } else { key.hash(&self.0) }
     }
 
     /// Returns the tuple; `None` if these words are none of one.
@@ -97,7 +106,7 @@ impl Packed {
             }
         };
         let (source, destination) = (address(0, a, b)?, address(1, c, d)?);
-        let unused = 0xffff_ffff & !(0xff | IS_V6[0] | IS_V6[1]);
+        let unused = 0xffff_ffff & !(0xff | Self::BOTH_V6);
         let is_one = first & unused == 0 && source.is_ipv4() == destination.is_ipv4();
         let (source_port, destination_port) = ((first >> 32) as u16, (first >> 48) as u16);
         is_one.then_some(Tuple { protocol: first as u8, source, destination, source_port, destination_port })
@@ -226,6 +235,22 @@ impl<'a> Records<'a> {
         for (at, side) in SIDES.into_iter().zip(sides) {
             store_all(&self.records[slot as usize], at, side.words());
         }
+    }
+
+    /// Follows a segment in the midst of a connection; returns whether it belongs there, and
+    /// nothing else has to be known of it. Otherwise nothing has changed.
+    #[inline]
+    pub fn follow_plain(&self, slot: u32, direction: Direction, segment: &Segment) -> bool {
+        let record = &self.records[slot as usize];
+        let [own, peer] = [direction, direction.reversed()].map(|side| SIDES[side as usize]);
+        let Some([ended, acked, reached]) = tcp::follow_plain(load_all(record, own), load_all(record, peer), segment)
+        else {
+            return false;
+        };
+        record[own].store(ended, Relaxed);
+        record[own + 1].store(acked, Relaxed);
+        record[peer].store(reached, Relaxed);
+        true
     }
 
     /// Counts a packet of so many bytes.

@@ -52,7 +52,7 @@ pub struct Settings {
 
 /// Names a flow, until it is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Id(u32);
+pub struct Id(pub(crate) u32);
 
 impl Id {
     /// Returns the flow's number, below [`Table::capacity`], which another flow gets when this one
@@ -223,8 +223,19 @@ impl<'a> Table<'a> {
     /// Returns the flow whose packets of one direction have `tuple`, and that direction.
     #[inline]
     pub fn find(&self, tuple: &Tuple, now: u64) -> Option<(Id, Direction)> {
-        let (slot, direction) = self.find_packed(&Packed::new(tuple))?;
+        self.find_in_words(&Packed::new(tuple), now)
+    }
+
+    /// Does what [`Self::find`] does.
+    #[inline]
+    pub(crate) fn find_in_words(&self, tuple: &Packed, now: u64) -> Option<(Id, Direction)> {
+        let (slot, direction) = self.find_packed(tuple)?;
         (!self.has_expired(slot, now)).then_some((Id(slot), direction))
+    }
+
+    #[inline(always)]
+    pub(crate) fn records(&self) -> &Records<'a> {
+        &self.records
     }
 
     /// Returns the flow that an ICMP error is about, and the direction in which the error travels:
@@ -364,7 +375,8 @@ impl<'a> Table<'a> {
     }
 
     /// Moves a flow that is used at `now` to where it belongs.
-    fn refresh(&mut self, slot: u32, state: State, next: State, now: u64) {
+    #[inline]
+    pub(crate) fn refresh(&mut self, slot: u32, state: State, next: State, now: u64) {
         let class = self.class(slot, state);
         if next != state {
             self.records.set_used(slot, now);

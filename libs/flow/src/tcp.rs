@@ -10,6 +10,7 @@
 //! number that is next (RFC 5961 §3.2), or FINs that both have acknowledged.
 
 use crate::flow::{Direction, State};
+use crate::plain;
 use crate::transport::{Segment, flags};
 
 /// How far behind what was sent an acknowledgement may be at least, whatever the window. The paper
@@ -165,6 +166,45 @@ pub fn follow(sides: &mut [Side; 2], state: State, from: Direction, segment: &Se
         _ if segment.has(flags::RST) => follow_reset(own, peer, state, segment),
         _ => follow_acknowledgement(own, peer, state, segment, is_part),
     }
+}
+
+/// Bits of a side's third word, its scale and the window scale's offer left out, in the midst of a
+/// connection: its SYN was seen, it has acknowledged something, and that is all.
+const AMIDST: u32 = 0b101 << 8;
+const OTHERS: u32 = !(0b10 << 8 | 0xff);
+
+/// Follows a segment without SYN, FIN and RST in an open connection, of which neither end has sent
+/// all: what [`follow`] makes of it if it belongs there, from the words of the sender's side and
+/// its peer's. Returns the first and the second word of the one, and the first of the other; `None`
+/// if it is for [`follow`] to say.
+#[inline]
+pub fn follow_plain(own: [u64; 3], peer: [u64; 3], segment: &plain::Segment) -> Option<[u64; 3]> {
+    let scale = own[2] & 0xff;
+    if own[2] as u32 & OTHERS != AMIDST || peer[2] as u32 & OTHERS != AMIDST || scale > 14 {
+        return None;
+    }
+    let (own_end, own_reach) = (own[0] as u32, (own[0] >> 32) as u32);
+    let (own_acked, own_window) = (own[1] as u32, (own[1] >> 32) as u32);
+    let (peer_end, peer_reach, peer_window) = (peer[0] as u32, (peer[0] >> 32) as u32, (peer[1] >> 32) as u32);
+    let window = u32::from(segment.window) << scale;
+    let end = segment.sequence.wrapping_add(segment.data.into());
+    let lag = distance(peer_end, segment.acknowledgement);
+    // As in `follow_acknowledgement`, where each of these has its reason.
+    let belongs = distance(end, own_reach) <= 1
+        && distance(end, own_end.wrapping_sub(peer_window).wrapping_sub(1)) >= 0
+        && lag >= 0
+        && lag <= SMALLEST_LAG.max(own_window).saturating_mul(2).cast_signed();
+    if !belongs {
+        return None;
+    }
+    let later = |one: u32, other: u32| if distance(one, other) > 0 { one } else { other };
+    let reach = later(segment.acknowledgement.wrapping_add(window), peer_reach);
+    let acked = later(segment.acknowledgement, own_acked);
+    Some([
+        u64::from(later(end, own_end)) | u64::from(own_reach) << 32,
+        u64::from(acked) | u64::from(own_window.max(window)) << 32,
+        u64::from(peer_end) | u64::from(reach) << 32,
+    ])
 }
 
 /// Returns whether a SYN begins another connection, after one that has ended. If that ended in

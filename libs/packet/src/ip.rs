@@ -9,6 +9,9 @@ use crate::wire::{Ipv4, Ipv6, array, ecn, extension, ipv4, ipv6};
 /// chain is a way to hide the ports behind it (RFC 9098 §6).
 pub const MOST_EXTENSIONS: usize = 8;
 
+/// First byte of a packet of IPv4 whose header has no options.
+pub const V4_PLAIN: u8 = 0x45;
+
 /// Why bytes are no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {

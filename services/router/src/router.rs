@@ -6,12 +6,16 @@
 //! neighbours is looked up again. Who sends as one end of a flow must come over the network over
 //! which the other direction leaves, so that nobody else can take part.
 //!
+//! Plain packets of open flows take a short way ([`short`]), which does what the general one would
+//! do with them, and gives up on all others.
+//!
 //! A packet is checked where it lies, then written once, into a buffer of the card that sends it,
 //! and rewritten there.
 
 mod answers;
 mod local;
 mod output;
+mod short;
 
 use crate::journal::Journal;
 use crate::networks::{Networks, Way, is_nobody};
@@ -247,7 +251,12 @@ impl Router {
         let arrival = Arrival { network, header, followed: None };
         let is_own = self.stations.get(network).is_some_and(|station| head[..6] == station.link().0);
         match kind {
-            types::IPV4 | types::IPV6 if is_own => self.packet(&arrival, frame, cards),
+            types::IPV4 | types::IPV6 if is_own => {
+                let is_forwarded = self.short(network, &header, frame, cards);
+                if !is_forwarded {
+                    self.packet(&arrival, frame, cards);
+                }
+            }
             types::ARP => self.arp(&arrival, frame, cards),
             // What is for a group of stations is never forwarded (RFC 1812 §5.3.4).
             types::IPV6 if head[0] & 1 != 0 => self.group(&arrival, frame, cards),
@@ -256,7 +265,7 @@ impl Router {
     }
 
     /// Takes a packet for this station.
-    #[inline]
+    #[inline(never)]
     fn packet(&mut self, arrival: &Arrival, frame: &[u8], cards: &mut impl Cards) {
         let bytes = frame.get(ETHERNET_HEADER..).unwrap_or_default();
         let Ok(packet) = Packet::read(bytes) else {

@@ -100,10 +100,17 @@ impl Station {
         frame: &[u8],
         now: Instant,
     ) -> Option<LinkAddress> {
-        if let Some(link) = place.and_then(|place| self.cache.at(place, now)) {
+        if let Some(link) = place.and_then(|place| self.at(place, now)) {
             return Some(link);
         }
         self.look_up(next, place, arrival, frame, now)
+    }
+
+    /// Returns where to send what is for the neighbour at `place`; `None` if it has to be looked
+    /// up.
+    #[inline]
+    pub fn at(&mut self, place: Place, now: Instant) -> Option<LinkAddress> {
+        self.cache.at(place, now)
     }
 
     #[inline(never)]

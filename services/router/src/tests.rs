@@ -2,6 +2,7 @@
 
 mod packets;
 mod reload;
+mod short;
 
 use crate::journal::Journal;
 use crate::networks::{Address, Network, Networks};
@@ -10,6 +11,7 @@ use crate::router::{Cards, Router, Secrets, Tally};
 use crate::settings::read;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 use culm_flow::{ICMP, ICMP6, Packet, TCP, UDP, memory_words};
 use culm_ip::neighbour::arp::Arp;
 use culm_ip::{Instant, Key, LinkAddress};

@@ -163,9 +163,7 @@ impl<E: BufferEntry> Receiver<E> {
     pub fn receive(&mut self) -> Option<Packet<'_, E>> {
         loop {
             let descriptor = self.link.input.pop_known()?.parts();
-            let is_small =
-                self.slots.small_number(descriptor.offset).is_some() && self.slots.small_holds(descriptor.length);
-            if is_small || self.is_large_packet(descriptor) {
+            if self.is_packet(descriptor) {
                 self.device = descriptor.flags & DEVICE;
                 let (offset, length) = (descriptor.offset as usize, usize::from(descriptor.length));
                 // SAFETY: [A3, A6] nobody writes the buffer before it goes back, which it does when
@@ -200,12 +198,20 @@ impl<E: BufferEntry> Receiver<E> {
                     None => continue,
                 }
             }
-            if self.slots.number(first.offset).is_some_and(|number| self.slots.holds(number, first.length)) {
-                self.link.input.put_back();
-                let packet = self.receive()?;
-                return Some(take(packet.header(), &[packet.frame()]));
+            if !self.is_packet(first) {
+                self.refuse(first);
+                continue;
             }
-            self.refuse(first);
+            self.device = first.flags & DEVICE;
+            // SAFETY: [A3, A6] as in `receive`: the buffer goes back when `take` has returned.
+            let Ok(bytes) = (unsafe { self.data.slice(first.offset as usize, first.length.into()) }) else { continue };
+            if E::BARE && !self.is_for_this_station(bytes) {
+                self.give_back(&[first]);
+                continue;
+            }
+            let result = bytes.split_first_chunk().map(|(header, frame)| take(PacketHeader::read(header), &[frame]));
+            self.give_back(&[first]);
+            return result;
         }
     }
 
@@ -271,6 +277,14 @@ impl<E: BufferEntry> Receiver<E> {
             // This push does not fail: the queue has space for all buffers that are lent.
             let _ = self.link.output.push(empty);
         }
+    }
+
+    /// Returns whether an entry is a packet in one buffer.
+    #[inline(always)]
+    fn is_packet(&mut self, descriptor: Descriptor) -> bool {
+        let is_small =
+            self.slots.small_number(descriptor.offset).is_some() && self.slots.small_holds(descriptor.length);
+        is_small || self.is_large_packet(descriptor)
     }
 
     /// Returns whether an entry is a packet in a large buffer, of which one is read then.

@@ -253,7 +253,7 @@ fn leave_out_options(mut options: &mut [u8]) {
     }
 }
 
-fn count(tally: &mut Tally, is_sent: bool) {
+pub(super) fn count(tally: &mut Tally, is_sent: bool) {
     tally.forwarded += u64::from(is_sent);
     tally.congestion += u64::from(!is_sent);
 }
