@@ -22,6 +22,8 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use sha2::{Digest, Sha256};
@@ -57,7 +59,7 @@ pub struct Guard {
     /// look for an address in its group.
     seed: Seed,
     /// For each group the time at which its bucket will be empty.
-    empty_at: [u64; GROUPS],
+    empty_at: Box<[u64]>,
     /// The hosts whose token was right, the latest first, and when their buckets will be empty.
     known: Vec<(IpAddr, u64)>,
 }
@@ -65,7 +67,7 @@ pub struct Guard {
 impl Guard {
     /// For the token with this hash. `pause` is [`PAUSE`] in the unit of the times given later.
     pub fn new(hash: Hash, pause: u64, seed: Seed) -> Self {
-        Self { hash, pause: pause.max(1), seed, empty_at: [0; GROUPS], known: Vec::with_capacity(KNOWN) }
+        Self { hash, pause: pause.max(1), seed, empty_at: vec![0; GROUPS].into(), known: Vec::with_capacity(KNOWN) }
     }
 
     /// Returns the group of a host: that of its network, if it has an address of IPv6.
