@@ -59,7 +59,7 @@ pub use header::Fragment;
 pub use limit::{Limits, Rate};
 pub use nat::{Forward, Inward, Mistake, Nat, Pool};
 pub use packet::{Malformed, Packet};
-pub use plain::{Onward, Plain};
+pub use plain::{Found, Onward, Plain};
 pub use record::memory_words;
 pub use table::{Adopted, Cause, Id, Refusal, Settings, Table, Tracked};
 pub use transport::{Quoted, Segment, Transport, checksum_is_right, flags};

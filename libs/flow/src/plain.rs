@@ -203,27 +203,43 @@ fn read_transport(protocol: u8, message: &[u8]) -> Option<(u64, Option<Segment>)
     }
 }
 
+/// A flow as [`Table::find_plain`] has found it.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// The flow.
+    pub id: Id,
+    /// In which direction the packet goes.
+    pub direction: Direction,
+    state: State,
+    /// Whether it is to be moved among those of its age.
+    is_late: bool,
+}
+
 impl Table<'_> {
-    /// Returns the flow of a packet, and its direction.
+    /// Returns the flow of a packet.
     #[inline]
-    pub fn find_plain(&self, packet: &Plain, now: u64) -> Option<(Id, Direction)> {
-        self.find_in_words(&packet.tuple, now)
+    pub fn find_plain(&self, packet: &Plain, now: u64) -> Option<Found> {
+        let (slot, direction) = self.find_packed(&packet.tuple)?;
+        let state = self.records().state(slot)?;
+        let (age, timeout, slack) = self.age(slot, state, packet.tuple.0[0] as u8, now);
+        // As [`Table::find`]: a flow is dropped then.
+        let is_there = age < timeout + slack;
+        is_there.then_some(Found { id: Id(slot), direction, state, is_late: age > slack })
     }
 
     /// Returns the addresses and ports with which a packet of a flow leaves, if they are others
     /// than those with which it came.
     #[inline]
-    pub fn onward_plain(&self, id: Id, direction: Direction, packet: &Plain) -> Option<Onward> {
-        let onward = self.records().packed(id.0, direction.reversed()).reversed();
+    pub fn onward_plain(&self, found: &Found, packet: &Plain) -> Option<Onward> {
+        let onward = self.records().packed(found.id.0, found.direction.reversed()).reversed();
         (onward != packet.tuple).then_some(Onward(onward))
     }
 
-    /// Follows a packet of a flow, as [`Self::track`] does, if that leaves the flow in its state.
-    /// Returns whether it does; otherwise nothing has changed.
+    /// Follows a packet of a flow that was just found, as [`Self::track`] does, if that leaves the
+    /// flow in its state. Returns whether it does; otherwise nothing has changed.
     #[inline]
-    pub fn track_plain(&mut self, id: Id, direction: Direction, packet: &Plain, now: u64) -> bool {
-        let Id(slot) = id;
-        let Some(state) = self.records().state(slot) else { return false };
+    pub fn track_plain(&mut self, found: &Found, packet: &Plain, now: u64) -> bool {
+        let Found { id: Id(slot), direction, state, is_late } = *found;
         let goes_on = match (packet.segment, state) {
             (Some(segment), State::Established) => self.records().follow_plain(slot, direction, &segment),
             (None, State::BothWays) => true,
@@ -232,7 +248,9 @@ impl Table<'_> {
         };
         if goes_on {
             self.records().count(slot, direction, packet.length);
-            self.refresh(slot, state, state, now);
+            if is_late {
+                self.refresh(slot, state, state, now);
+            }
         }
         goes_on
     }

@@ -223,14 +223,16 @@ impl<'a> Table<'a> {
     /// Returns the flow whose packets of one direction have `tuple`, and that direction.
     #[inline]
     pub fn find(&self, tuple: &Tuple, now: u64) -> Option<(Id, Direction)> {
-        self.find_in_words(&Packed::new(tuple), now)
+        let (slot, direction) = self.find_packed(&Packed::new(tuple))?;
+        (!self.has_expired(slot, now)).then_some((Id(slot), direction))
     }
 
-    /// Does what [`Self::find`] does.
-    #[inline]
-    pub(crate) fn find_in_words(&self, tuple: &Packed, now: u64) -> Option<(Id, Direction)> {
-        let (slot, direction) = self.find_packed(tuple)?;
-        (!self.has_expired(slot, now)).then_some((Id(slot), direction))
+    /// Returns how long ago a flow of a state and a protocol was used, for how long it is believed,
+    /// and by how much it may be late in its list.
+    #[inline(always)]
+    pub(crate) fn age(&self, slot: u32, state: State, protocol: u8, now: u64) -> (u64, u64, u64) {
+        let timeout = self.timeouts[class(state, protocol)];
+        (now.saturating_sub(self.records.used(slot)), timeout, timeout / SLACK)
     }
 
     #[inline(always)]
@@ -251,7 +253,7 @@ impl<'a> Table<'a> {
     }
 
     #[inline]
-    fn find_packed(&self, tuple: &Packed) -> Option<(u32, Direction)> {
+    pub(crate) fn find_packed(&self, tuple: &Packed) -> Option<(u32, Direction)> {
         self.index.candidates(tuple.hash(&self.key)).find_map(|entry| {
             let (slot, direction) = (entry / 2, Direction::BOTH[entry as usize % 2]);
             self.records.has(slot, direction, tuple).then_some((slot, direction))
@@ -375,7 +377,6 @@ impl<'a> Table<'a> {
     }
 
     /// Moves a flow that is used at `now` to where it belongs.
-    #[inline]
     pub(crate) fn refresh(&mut self, slot: u32, state: State, next: State, now: u64) {
         let class = self.class(slot, state);
         if next != state {

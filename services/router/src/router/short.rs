@@ -33,9 +33,9 @@ impl Router {
         }
         let packet = Plain::read(frame.get(ETHERNET_HEADER..)?)?;
         let now = milliseconds(self.now);
-        let (id, direction) = self.table.find_plain(&packet, now)?;
-        let known = self.known.get(id.index())?;
-        let (there, back) = (&known[direction as usize], &known[direction.reversed() as usize]);
+        let found = self.table.find_plain(&packet, now)?;
+        let known = self.known.get(found.id.index())?;
+        let (there, back) = (&known[found.direction as usize], &known[found.direction.reversed() as usize]);
         let (way, place) = (there.way?, there.place?);
         let length = ETHERNET_HEADER + packet.length;
         let fits = packet.length <= usize::from(self.networks.get(way.network)?.mtu);
@@ -45,8 +45,8 @@ impl Router {
         let frame = frame.get(..length)?;
         let station = self.stations.get_mut(way.network)?;
         let link = station.at(place, self.now)?;
-        let onward = self.table.onward_plain(id, direction, &packet);
-        if onward.is_some() && !packet.is_v4() || !self.table.track_plain(id, direction, &packet, now) {
+        let onward = self.table.onward_plain(&found, &packet);
+        if onward.is_some() && !packet.is_v4() || !self.table.track_plain(&found, &packet, now) {
             return None;
         }
         let leaves_checksum = header.flags & flags::NEEDS_CHECKSUM != 0;

@@ -197,8 +197,11 @@ impl Pair {
             _ => (NEEDS_CHECKSUM, u8::from(is_v4 && protocol == TCP)),
         };
         let place = if protocol == TCP { 16 } else { 6 };
-        let (checksum_start, checksum_offset) =
-            if step.checksum == 3 && step.at.is_multiple_of(3) { (step.at as u16, 6) } else { (14 + header as u16, place) };
+        let (checksum_start, checksum_offset) = if step.checksum == 3 && step.at.is_multiple_of(3) {
+            (step.at as u16, 6)
+        } else {
+            (14 + header as u16, place)
+        };
         let header = PacketHeader { flags, segmentation, checksum_start, checksum_offset, ..PacketHeader::default() };
         let header = if segmentation != 0 { PacketHeader { segment_size: 20, ..header } } else { header };
         (network, header, frame(link(network), neighbour(network), &bytes))
