@@ -10,6 +10,7 @@
 mod input;
 
 use culm_dns::cache::Entry;
+use culm_dns::stream::{Incoming, prefix};
 use culm_dns::{Family, Forwarder, Memory, Message, Name, PORT, Pending, Resolver, Servers, Step};
 use culm_ip::Instant;
 use input::Input;
@@ -57,6 +58,21 @@ fn resolve(input: &mut Input<'_>, servers: Servers) {
                 assert!(Message::parse(&sent.question).is_ok());
                 if !input.is_over() {
                     resolver.receive(sent.to, sent.port, &answer(&sent, input), now);
+                }
+            }
+            Some(Step::Stream { lookup, server, message }) => {
+                let sent = Sent { to: server, port: 0, question: message.to_vec() };
+                let mut incoming = Incoming::default();
+                if input.byte() & 1 == 0 {
+                    let bytes = answer(&sent, input);
+                    incoming.take(&prefix(bytes.len()));
+                    incoming.take(&bytes);
+                } else {
+                    incoming.take(input.bytes(20));
+                }
+                match incoming.message() {
+                    Some(message) => resolver.receive_from_stream(lookup, message, now),
+                    None => resolver.stream_has_failed(lookup, now),
                 }
             }
             None => now = resolver.deadline(),

@@ -34,6 +34,7 @@ mod forwarder;
 pub mod message;
 pub mod name;
 mod resolver;
+pub mod stream;
 #[cfg(test)]
 mod tests;
 mod upstream;
@@ -41,7 +42,7 @@ mod upstream;
 pub use forwarder::{Forwarder, Memory, Pending, Tally};
 pub use message::{Malformed, Message, Question};
 pub use name::{InvalidName, Name};
-pub use resolver::{Addresses, Failure, Family, Lookup, Outcome, Resolver, Step};
+pub use resolver::{Addresses, Failure, Family, LOOKUPS, Lookup, Outcome, Resolver, Step};
 pub use upstream::{SERVERS, Servers};
 
 use core::net::SocketAddr;

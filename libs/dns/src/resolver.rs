@@ -2,14 +2,16 @@
 //! the rest.
 //!
 //! A name that stands for another one is followed, within an answer or by asking again, at most
-//! [`ALIASES`] times. An answer that does not fit into a datagram is a failure that says so: there
-//! is no TCP here, and addresses of one name that need more than 512 bytes are not met with.
+//! [`ALIASES`] times. Where an answer does not fit into a datagram, the server is asked again over
+//! TCP (RFC 7766 §5), for one search at a time: [`Step::Stream`]. If that fails, the next server is
+//! asked.
 
 use crate::message::{Draft, INTERNET, Message, Section, flags, kind, result};
 use crate::upstream::{Attempt, Servers, is_of_no_use};
 use crate::{Datagram, Name, Question};
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::time::Duration;
 use culm_ip::Instant;
 use culm_random::{Generator, Seed};
 
@@ -18,6 +20,9 @@ pub const LOOKUPS: usize = 8;
 
 /// Addresses of one name that are taken.
 pub const ADDRESSES: usize = 8;
+
+/// How long a server may take to answer over TCP, from the first SYN on.
+const STREAM_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often one name may stand for another.
 pub const ALIASES: u8 = 8;
@@ -64,7 +69,7 @@ pub enum Failure {
     NoAddress,
     /// The servers answer that they cannot or will not say; the last result (RFC 1035 §4.1.1).
     Refused(u16),
-    /// The answer does not fit into a datagram.
+    /// The answer does not fit into a datagram, and no server has given it over TCP.
     Truncated,
     /// Too many names stand for each other.
     Aliases,
@@ -78,7 +83,9 @@ impl fmt::Display for Failure {
             Self::NoSuchName => formatter.write_str("there is no such name"),
             Self::NoAddress => formatter.write_str("the name has no address of that family"),
             Self::Refused(result) => write!(formatter, "the name servers answer with error {result}"),
-            Self::Truncated => formatter.write_str("the answer does not fit into a datagram"),
+            Self::Truncated => {
+                formatter.write_str("the answer does not fit into a datagram, and no name server has given it over TCP")
+            }
             Self::Aliases => write!(formatter, "more than {ALIASES} names stand for each other"),
         }
     }
@@ -94,6 +101,17 @@ pub type Outcome = Result<Addresses, Failure>;
 pub enum Step<'a> {
     /// This is to be sent.
     Send(Datagram<'a>),
+    /// A connection over TCP is to be opened to `server`, and `message` sent there behind its
+    /// length, two bytes, the higher one first (RFC 1035 §4.2.2). What becomes of it is for
+    /// [`Resolver::receive_from_stream`] or [`Resolver::stream_has_failed`].
+    Stream {
+        /// Whose search it is for.
+        lookup: Lookup,
+        /// Whom to connect to.
+        server: SocketAddr,
+        /// What to send.
+        message: &'a [u8],
+    },
     /// A search has ended.
     Done(Lookup, Outcome),
 }
@@ -102,8 +120,12 @@ pub enum Step<'a> {
 enum State {
     /// A question is to be sent.
     Ask,
-    /// It was sent. With it, the result of the last server that could not say.
-    Asked(Attempt, Option<u16>),
+    /// It was sent.
+    Asked(Attempt),
+    /// It was answered in part. All of the answer is to be asked for over TCP.
+    Truncated(Attempt),
+    /// It was sent over TCP.
+    Streamed(Attempt),
     Done(Outcome),
 }
 
@@ -114,6 +136,8 @@ struct Search {
     /// The name that is asked for, after aliases.
     question: Question,
     aliases: u8,
+    /// Why the last server that has answered was of no use.
+    failure: Option<Failure>,
 }
 
 /// A stub resolver. Its module says how it works.
@@ -148,7 +172,7 @@ impl Resolver {
         let lookup = Lookup(self.next);
         self.next += 1;
         let question = Question { name, kind, class: INTERNET };
-        *place = Some(Search { lookup, state: State::Ask, question, aliases: 0 });
+        *place = Some(Search { lookup, state: State::Ask, question, aliases: 0, failure: None });
         Some(lookup)
     }
 
@@ -161,44 +185,70 @@ impl Resolver {
 
     /// Returns whether an answer is waited for at the port `port`.
     pub fn awaits(&self, port: u16) -> bool {
-        let is_at = |search: &Search| matches!(search.state, State::Asked(attempt, _) if attempt.port == port);
+        let is_at = |search: &Search| matches!(search.state, State::Asked(attempt) if attempt.port == port);
         self.searches.iter().flatten().any(is_at)
+    }
+
+    /// Returns whether an answer over TCP is waited for by this search. Once it is not, its
+    /// connection is of no use any more.
+    pub fn awaits_stream(&self, lookup: Lookup) -> bool {
+        let is_it = |search: &Search| search.lookup == lookup && matches!(search.state, State::Streamed(_));
+        self.searches.iter().flatten().any(is_it)
     }
 
     /// Takes a datagram from a server to the port `port`; what answers nothing is dropped.
     pub fn receive(&mut self, from: SocketAddr, port: u16, payload: &[u8], now: Instant) {
         for search in self.searches.iter_mut().flatten() {
-            let State::Asked(attempt, said) = &mut search.state else { continue };
-            if !attempt.may_answer(from, port) {
-                continue;
+            let State::Asked(attempt) = search.state else { continue };
+            if attempt.may_answer(from, port) {
+                search.receive(attempt, payload, &mut self.servers, now);
+                return;
             }
-            match attempt.read(&search.question, payload) {
-                None => {}
+        }
+    }
+
+    /// Takes a message, without its length, that came over the connection for `lookup`. What
+    /// answers nothing is as if the connection had failed.
+    pub fn receive_from_stream(&mut self, lookup: Lookup, message: &[u8], now: Instant) {
+        for search in self.searches.iter_mut().flatten() {
+            let State::Streamed(attempt) = search.state else { continue };
+            if search.lookup == lookup {
+                search.receive(attempt, message, &mut self.servers, now);
+            }
+        }
+        self.stream_has_failed(lookup, now);
+    }
+
+    /// Takes note that the connection for `lookup` was not to be had, or has ended.
+    pub fn stream_has_failed(&mut self, lookup: Lookup, now: Instant) {
+        for search in self.searches.iter_mut().flatten() {
+            let State::Streamed(attempt) = &mut search.state else { continue };
+            if search.lookup == lookup && attempt.deadline > now {
                 // Another server is asked at once.
-                Some(Err(_)) => attempt.deadline = now,
-                Some(Ok(message)) if is_of_no_use(message.result()) => {
-                    (attempt.deadline, *said) = (now, Some(message.result()));
-                }
-                Some(Ok(message)) => {
-                    self.servers.prefer(attempt.index);
-                    search.take(&message);
-                }
+                (attempt.deadline, search.failure) = (now, Some(Failure::Truncated));
             }
-            return;
         }
     }
 
     /// Returns something that is due.
     pub fn poll(&mut self, now: Instant) -> Option<Step<'_>> {
+        let is_streaming = self.searches.iter().flatten().any(|search| search.is_streaming(now));
         for place in &mut self.searches {
             let Some(search) = place else { continue };
             let (next, failure) = match search.state {
                 State::Ask => (Attempt::first(&self.servers, &mut self.random, now), Failure::NoServer),
-                State::Asked(attempt, said) if attempt.deadline <= now => {
-                    let failure = said.map_or(Failure::Timeout, Failure::Refused);
+                State::Asked(attempt) | State::Streamed(attempt) if attempt.deadline <= now => {
+                    let failure = search.failure.unwrap_or(Failure::Timeout);
                     (attempt.next(&self.servers, &mut self.random, now), failure)
                 }
-                State::Asked(..) => continue,
+                State::Truncated(mut attempt) if !is_streaming => {
+                    attempt.deadline = now + STREAM_PATIENCE;
+                    search.state = State::Streamed(attempt);
+                    self.out.begin(attempt.id, flags::RECURSION_DESIRED, &search.question);
+                    let (lookup, server) = (search.lookup, attempt.server());
+                    return Some(Step::Stream { lookup, server, message: self.out.as_bytes() });
+                }
+                State::Asked(..) | State::Truncated(_) | State::Streamed(_) => continue,
                 State::Done(outcome) => {
                     let lookup = search.lookup;
                     *place = None;
@@ -210,8 +260,7 @@ impl Resolver {
                 *place = None;
                 return Some(Step::Done(lookup, Err(failure)));
             };
-            let said = if let State::Asked(_, said) = search.state { said } else { None };
-            search.state = State::Asked(next, said);
+            search.state = State::Asked(next);
             self.out.begin(next.id, flags::RECURSION_DESIRED, &search.question);
             return Some(Step::Send(next.datagram(self.out.as_bytes())));
         }
@@ -220,21 +269,52 @@ impl Resolver {
 
     /// When [`Self::poll`] has something to do.
     pub fn deadline(&self) -> Instant {
+        let is_streaming = self.searches.iter().flatten().any(|search| matches!(search.state, State::Streamed(_)));
         let due = |search: &Search| match search.state {
-            State::Asked(attempt, _) => attempt.deadline,
-            State::Ask | State::Done(_) => Instant(0),
+            State::Asked(attempt) | State::Streamed(attempt) => attempt.deadline,
+            // Until the other one is done.
+            State::Truncated(_) if is_streaming => Instant::NEVER,
+            State::Ask | State::Truncated(_) | State::Done(_) => Instant(0),
         };
         self.searches.iter().flatten().map(due).min().unwrap_or(Instant::NEVER)
     }
 }
 
 impl Search {
-    /// Takes a server's answer.
-    fn take(&mut self, message: &Message<'_>) {
-        if message.flags() & flags::TRUNCATED != 0 {
-            self.state = State::Done(Err(Failure::Truncated));
-            return;
+    /// Whether an answer over TCP is waited for, which can still come.
+    fn is_streaming(&self, now: Instant) -> bool {
+        matches!(self.state, State::Streamed(attempt) if attempt.deadline > now)
+    }
+
+    /// Takes what came for `attempt`, from the server that was asked.
+    fn receive(&mut self, mut attempt: Attempt, message: &[u8], servers: &mut Servers, now: Instant) {
+        let is_stream = matches!(self.state, State::Streamed(_));
+        let read = attempt.read(&self.question, message);
+        let is_truncated = |message: &Message<'_>| message.flags() & flags::TRUNCATED != 0;
+        match read {
+            None => return,
+            Some(Ok(message)) if is_of_no_use(message.result()) => {
+                self.failure = Some(Failure::Refused(message.result()));
+            }
+            Some(Ok(message)) if is_truncated(&message) && !is_stream => {
+                self.state = State::Truncated(attempt);
+                return;
+            }
+            Some(Ok(message)) if !is_truncated(&message) => {
+                servers.prefer(attempt.index);
+                self.take(&message);
+                return;
+            }
+            Some(_) if is_stream => self.failure = Some(Failure::Truncated),
+            Some(_) => {}
         }
+        // Another server is asked at once.
+        attempt.deadline = now;
+        self.state = if is_stream { State::Streamed(attempt) } else { State::Asked(attempt) };
+    }
+
+    /// Takes a server's answer, which is whole.
+    fn take(&mut self, message: &Message<'_>) {
         let before = self.aliases;
         loop {
             if let Some(addresses) = addresses(message, &self.question) {

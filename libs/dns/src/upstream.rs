@@ -85,14 +85,19 @@ impl Attempt {
         Some(Self { id, port, server, index, number, deadline: now + PATIENCE * (1 << round) })
     }
 
+    /// Where the server is asked.
+    pub(crate) fn server(&self) -> SocketAddr {
+        SocketAddr::new(self.server, PORT)
+    }
+
     /// The datagram with `payload` to the server.
     pub(crate) fn datagram<'a>(&self, payload: &'a [u8]) -> Datagram<'a> {
-        Datagram { to: SocketAddr::new(self.server, PORT), source_port: self.port, payload }
+        Datagram { to: self.server(), source_port: self.port, payload }
     }
 
     /// Returns whether a datagram from there to the port `port` may answer.
     pub(crate) fn may_answer(&self, from: SocketAddr, port: u16) -> bool {
-        from == SocketAddr::new(self.server, PORT) && port == self.port
+        from == self.server() && port == self.port
     }
 
     /// Reads an answer to `question`; `None` if it is none.

@@ -36,8 +36,18 @@ fn done(resolver: &mut Resolver, now: Instant) -> (Lookup, Outcome) {
     }
 }
 
-/// Looks for a name with a server that answers each question as `answer` says.
-fn ask(text: &str, mut answer: impl FnMut(&[u8]) -> Vec<u8>) -> Outcome {
+/// Looks for a name with a server that answers each question as `answer` says, and takes no
+/// connection.
+fn ask(text: &str, answer: impl FnMut(&[u8]) -> Vec<u8>) -> Outcome {
+    ask_with_streams(text, answer, |_| None)
+}
+
+/// The same with a server that answers over TCP as `streamed` says.
+fn ask_with_streams(
+    text: &str,
+    mut answer: impl FnMut(&[u8]) -> Vec<u8>,
+    mut streamed: impl FnMut(&[u8]) -> Option<Vec<u8>>,
+) -> Outcome {
     let mut resolver = resolver();
     let lookup = resolver.look_up(name(text), Family::Ipv4).expect("a place");
     for _ in 0..100 {
@@ -49,6 +59,13 @@ fn ask(text: &str, mut answer: impl FnMut(&[u8]) -> Vec<u8>) -> Outcome {
             Some(Step::Send(datagram)) => {
                 let (from, port, bytes) = (datagram.to, datagram.source_port, answer(datagram.payload));
                 resolver.receive(from, port, &bytes, NOW);
+            }
+            Some(Step::Stream { lookup: of, message, .. }) => {
+                assert_eq!(of, lookup);
+                match streamed(message) {
+                    Some(bytes) => resolver.receive_from_stream(lookup, &bytes, NOW),
+                    None => resolver.stream_has_failed(lookup, NOW),
+                }
             }
             None => panic!("nothing is done"),
         }
@@ -108,18 +125,71 @@ fn servers_say_that_there_is_nothing() {
     assert_eq!(ask("no.example", |question| reply(question, 3, &[], &[zone("example", 5)])), Err(Failure::NoSuchName));
     assert_eq!(ask("v6.example", |question| reply(question, 0, &[], &[])), Err(Failure::NoAddress));
     assert_eq!(ask("x.example", |question| reply(question, 5, &[], &[])), Err(Failure::Refused(5)));
-    let truncated = ask("big.example", |question| {
-        let mut answer = reply(question, 0, &[], &[]);
-        answer[2] |= 2;
-        answer
-    });
-    assert_eq!(truncated, Err(Failure::Truncated));
     let broken = ask("x.example", |question| {
         let mut answer = reply(question, 0, &[address("x.example", 1, 1)], &[]);
         answer.pop();
         answer
     });
     assert_eq!(broken, Err(Failure::Timeout));
+}
+
+/// An answer that is not whole.
+fn truncated(question: &[u8]) -> Vec<u8> {
+    let mut answer = reply(question, 0, &[address("big.example", 9, 60)], &[]);
+    answer[2] |= 2;
+    answer
+}
+
+#[test]
+fn an_answer_that_does_not_fit_is_asked_for_over_tcp() {
+    let whole = |question: &[u8]| {
+        let records: Vec<_> = (1..=40).map(|last| address("big.example", last, 60)).collect();
+        Some(reply(question, 0, &records, &[]))
+    };
+    let found = ask_with_streams("big.example", truncated, whole).expect("addresses");
+    assert_eq!((found.as_slice().len(), found.as_slice()[0]), (8, IpAddr::from([10, 0, 0, 1])));
+    let (mut asked, mut streams) = (0, 0);
+    let counted = |question: &[u8]| {
+        asked += 1;
+        truncated(question)
+    };
+    let refused = ask_with_streams("big.example", counted, |_| {
+        streams += 1;
+        None
+    });
+    // Each server three times, as where nobody answers.
+    assert_eq!((refused, asked, streams), (Err(Failure::Truncated), 6, 6));
+    // What is truncated or wrong over TCP too is no answer.
+    for wrong in [|question: &[u8]| Some(truncated(question)), |_: &[u8]| Some(std::vec![1, 2, 3])] {
+        assert_eq!(ask_with_streams("big.example", truncated, wrong), Err(Failure::Truncated));
+    }
+    let unwilling = ask_with_streams("big.example", truncated, |question| Some(reply(question, 5, &[], &[])));
+    assert_eq!(unwilling, Err(Failure::Refused(5)));
+}
+
+#[test]
+fn one_search_at_a_time_uses_tcp_and_it_ends() {
+    let mut resolver = resolver();
+    let lookups = [0, 1].map(|_| resolver.look_up(name("big.example"), Family::Ipv4).expect("a place"));
+    for question in [0, 1].map(|_| sent(&mut resolver, NOW)) {
+        resolver.receive(question.to, question.port, &truncated(&question.question), NOW);
+    }
+    let stream = |resolver: &mut Resolver, now| match resolver.poll(now) {
+        Some(Step::Stream { lookup, server, .. }) => (lookup, server),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(stream(&mut resolver, NOW), (lookups[0], at_port_53(FIRST)));
+    assert!(resolver.awaits_stream(lookups[0]) && !resolver.awaits_stream(lookups[1]));
+    assert_eq!(resolver.poll(NOW), None);
+    // It is given up, and the next one's turn comes.
+    let later = resolver.deadline();
+    assert_eq!(later.since(NOW), Duration::from_secs(5));
+    assert_eq!(sent(&mut resolver, later).to, at_port_53(SECOND));
+    assert_eq!(stream(&mut resolver, later), (lookups[1], at_port_53(FIRST)));
+    resolver.cancel(lookups[1]);
+    assert!(!resolver.awaits_stream(lookups[1]));
+    resolver.receive_from_stream(lookups[1], b"late", later);
+    assert_eq!(resolver.poll(later), None);
 }
 
 #[test]
