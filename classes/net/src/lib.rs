@@ -39,7 +39,8 @@
 //! * [`driver`]: what a virtualiser has for a driver: a pair of queues, or the device's own queue.
 //! * [`wire`]: the fields of headers.
 //! * [`client`]: the client's queues and buffers; [`provider`]: their far end where there is no
-//!   device. `stack` (feature `stack`): TCP/IP on top of the client.
+//!   device. `stack` (feature `stack`): TCP/IP on top of the client, and with the feature `names`
+//!   addresses of hosts.
 //!
 //! # Notifications
 //!

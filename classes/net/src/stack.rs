@@ -25,8 +25,8 @@
 //!
 //! IPv4 with an address that is given or fetched by DHCP, IPv6 with a link-local address and those
 //! of stateless autoconfiguration, ARP and neighbour discovery, echo replies and errors of ICMP,
-//! TCP as server and client, UDP both ways. Fragments are put together as far as there is memory;
-//! nothing is sent in fragments.
+//! TCP as server and client, UDP both ways; with the feature `names`, addresses of hosts by DNS.
+//! Fragments are put together as far as there is memory; nothing is sent in fragments.
 
 mod begun;
 mod classify;
@@ -38,6 +38,11 @@ mod handshake;
 mod host;
 mod key_hash;
 mod lease;
+#[cfg(feature = "names")]
+pub mod names;
+#[cfg(not(feature = "names"))]
+#[path = "stack/names/none.rs"]
+mod names;
 mod promises;
 mod recent_clients;
 mod settings;
@@ -57,11 +62,13 @@ use culm_ip::icmp::Report;
 use culm_ip::path::TooBig;
 use datagram::{Addresses, Ports};
 use host::{Found, LinkHost};
+use names::Names;
 use tcp::{Tcp, Times};
 
 pub use connections::{Event, Stream};
 pub use culm_ip::Cidr;
 pub use culm_ip::host::Unsent;
+pub use culm_tcp::Ending;
 pub use datagram::Datagram;
 pub use settings::{InvalidAddress, Settings};
 pub use tcp::connecting::Unopened;
@@ -82,6 +89,7 @@ pub struct Stack {
     /// The next time that `host` has something to do.
     host_at: Instant,
     ports: Ports,
+    names: Names,
     tcp: Tcp,
     /// `(n, t)`: once `n` frames have been received, every frame that had arrived by `t` has been
     /// processed.
@@ -118,6 +126,7 @@ struct Secrets {
     key: [u64; 5],
     table: [u64; 3],
     cookies: [u64; 2],
+    names: [u64; 4],
     stamps: u32,
 }
 
@@ -133,6 +142,7 @@ impl Secrets {
             key: core::array::from_fn(|index| number(8 + index as u64)),
             table: [number(1), number(5), number(6)],
             cookies: [number(2), number(3)],
+            names: core::array::from_fn(|index| number(16 + index as u64)),
             stamps: number(7) as u32,
         }
     }
@@ -150,6 +160,7 @@ impl Stack {
             host: LinkHost::new(mac, &settings, secrets.key, secrets.seed, clock.ip_time(now)),
             host_at: now,
             ports: Ports::default(),
+            names: Names::new(secrets.names),
             tcp: Tcp::new(&settings, mac, &secrets),
             horizon: (0, now),
             clock,
@@ -256,8 +267,12 @@ impl Stack {
                 continue;
             }
             let ip_time = self.clock.ip_time(now);
-            match self.host.receive(&packet, &self.ports, transmitter, datagrams, ip_time) {
+            let is_awaited = |port| self.names.awaits(port);
+            match self.host.receive(&packet, &self.ports, &is_awaited, transmitter, datagrams, ip_time) {
                 Found::Nothing => {}
+                Found::Answer(payload) => {
+                    self.names.receive(payload.source, payload.destination, payload.payload, ip_time);
+                }
                 Found::Segment(frame, addresses) => {
                     if let Some(segment) = classify::segment(frame) {
                         self.tcp.ingress(frame, &segment, addresses, transmitter, times);
@@ -295,7 +310,12 @@ impl Stack {
 
     /// Returns the next event of a connection; `None` if there is none.
     pub fn event(&mut self) -> Option<Event> {
-        self.tcp.event()
+        loop {
+            let event = self.tcp.event()?;
+            if let Some(event) = self.names.pass(event) {
+                return Some(event);
+            }
+        }
     }
 
     /// The connection in `slot`, for reading and writing.
@@ -313,6 +333,7 @@ impl Stack {
     /// next.
     pub fn end_round(&mut self) -> Progress {
         let now = time::now();
+        self.poll_names(now);
         if now >= self.host_at {
             self.poll_host(now);
         }
@@ -330,8 +351,10 @@ impl Stack {
             }
         }
         let has_syns = self.tcp.has_answerable_syns(&mut self.client.transmitter, now);
-        let progress = self.client.end_round() & Progress::more_if(self.tcp.has_events() | has_syns);
-        culm::wake_at(self.host_at.min(self.tcp.deadline(now)));
+        let progress =
+            self.client.end_round() & Progress::more_if(self.tcp.has_events() | has_syns | self.names.has_found());
+        let names_at = self.clock.local_time_of_ip(self.names.deadline());
+        culm::wake_at(self.host_at.min(self.tcp.deadline(now)).min(names_at));
         progress
     }
 
@@ -353,6 +376,7 @@ impl Stack {
     }
 
     fn note_addresses(&mut self) {
+        self.names.take_lease(self.host.lease());
         self.ports.addresses = Addresses::new(self.client.mac(), self.host.addresses());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::table::Slot;
 use core::net::SocketAddr;
-use culm_tcp::State;
+use culm_tcp::{Ending, State};
 
 /// An event of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +126,12 @@ impl Stream<'_> {
     /// Whether the connection is over: nothing can be sent or received any more.
     pub fn is_over(&self) -> bool {
         matches!(self.slot.connection.state(), State::Closed | State::TimeWait) && self.received_count() == 0
+    }
+
+    /// Returns how the connection has ended, once it is over: refused, reset, not answered, or in
+    /// order.
+    pub fn ending(&self) -> Option<Ending> {
+        self.slot.connection.ending()
     }
 
     /// Returns the peer's address and port, while the connection is not over.

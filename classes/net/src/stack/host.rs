@@ -10,13 +10,14 @@ use super::lease::Log;
 use super::settings::Settings;
 use crate::client::{Packet, Transmitter};
 use crate::header::flags::{CHECKSUM_VALID, NEEDS_CHECKSUM};
-use crate::wire::{Ethernet, HOP_LIMIT, ecn, ethernet, ipv4, ipv6, protocols, put, types};
+use crate::wire::{Ethernet, HOP_LIMIT, ecn, ethernet, ipv4, ipv6, protocols, put, types, udp};
 use crate::{ETHERNET_HEADER, MTU, Mac, PacketHeader, checksum};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use culm::time;
+use culm_ip::dhcp::Lease;
 use culm_ip::host::{
     ADDRESSES, Config, Frame, Host, Ipv4Config, Kind, Memory, Neighbour, Notice, Payload, Received, Unsent, Wire,
 };
@@ -58,6 +59,8 @@ pub(super) enum Found<'a> {
     Nothing,
     /// TCP's: a frame as it would be without fragments and options, and the host's addresses.
     Segment(&'a [u8], &'a [Cidr]),
+    /// A datagram of UDP for a port that is awaited.
+    Answer(Payload<'a>),
     /// A packet of TCP's has not arrived, somebody says.
     Error(Report, Quoted),
 }
@@ -97,6 +100,11 @@ impl LinkHost {
         &self.addresses
     }
 
+    /// What a server has leased, if anything.
+    pub(super) fn lease(&self) -> Option<&Lease> {
+        self.host.lease()
+    }
+
     /// When the host has something to do.
     pub(super) fn deadline(&self) -> Instant {
         self.host.deadline()
@@ -107,16 +115,18 @@ impl LinkHost {
         self.log.due()
     }
 
-    /// Takes a frame that is none of those that the fast ways take.
+    /// Takes a frame that is none of those that the fast ways take. Datagrams for ports for which
+    /// `is_awaited` says so come back.
     #[cold]
-    pub(super) fn receive(
-        &mut self,
-        packet: &Packet<'_>,
+    pub(super) fn receive<'a>(
+        &'a mut self,
+        packet: &'a Packet<'a>,
         ports: &Ports,
+        is_awaited: &impl Fn(u16) -> bool,
         transmitter: &mut Transmitter,
         take: &mut impl FnMut(Datagram<'_>),
         now: Instant,
-    ) -> Found<'_> {
+    ) -> Found<'a> {
         let Some((header, rest)) = packet.frame().split_first_chunk::<ETHERNET_HEADER>() else {
             return Found::Nothing;
         };
@@ -137,7 +147,7 @@ impl LinkHost {
         };
         let is_taken = |protocol: u8, port: u16| match protocol {
             protocols::TCP => true,
-            protocols::UDP => ports.is_bound(port),
+            protocols::UDP => ports.is_bound(port) || is_awaited(port),
             _ => false,
         };
         let mut wire = Out { transmitter, mac: self.mac };
@@ -146,6 +156,9 @@ impl LinkHost {
             Received::Error(report, quoted) => return Found::Error(report, quoted),
             Received::Packet(payload) => payload,
         };
+        if payload.protocol == protocols::UDP && !ports.is_bound(udp_port(payload.payload)) {
+            return Found::Answer(payload);
+        }
         if !rebuild(&mut self.frame, &payload, self.mac) {
             return Found::Nothing;
         }
@@ -204,6 +217,11 @@ impl LinkHost {
     pub(super) fn remember(&mut self, told: TooBig, now: Instant) {
         let _ = self.host.too_big(told, now, || true);
     }
+}
+
+/// The port that a datagram of UDP, whose header was read before, is for.
+fn udp_port(datagram: &[u8]) -> u16 {
+    datagram.get(udp::DESTINATION..).and_then(<[u8]>::first_chunk).copied().map_or(0, u16::from_be_bytes)
 }
 
 /// Where the host sends: frames in the client's buffers.

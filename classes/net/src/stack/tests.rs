@@ -4,6 +4,8 @@ mod clients;
 mod crowd;
 pub(crate) mod lan;
 mod marks;
+#[cfg(feature = "names")]
+mod names;
 mod others;
 mod overload;
 mod segments;

@@ -71,6 +71,11 @@ pub(crate) struct Lan {
     pub(crate) keeps_large: bool,
     kept: Vec<Descriptor>,
     pub(crate) server: Server,
+    /// Searches for names that have ended, in the order in which they did.
+    #[cfg(feature = "names")]
+    pub(crate) found: Vec<(crate::stack::names::Lookup, crate::stack::names::Outcome)>,
+    /// Events of connections that the application has seen.
+    pub(crate) events: usize,
     /// Slots of open connections.
     pub(crate) open: BTreeSet<usize>,
     /// Every frame that the stack has sent.
@@ -134,6 +139,9 @@ impl Lan {
             keeps_large: false,
             kept: buffers(),
             server: echo,
+            #[cfg(feature = "names")]
+            found: Vec::new(),
+            events: 0,
             open: BTreeSet::new(),
             seen: Vec::new(),
             merges: false,
@@ -176,7 +184,10 @@ impl Lan {
                 let length = datagram.payload().len();
                 datagram.answer(length, |answer, request| answer.copy_from_slice(request));
             });
+            #[cfg(feature = "names")]
+            self.found.extend(core::iter::from_fn(|| self.stack.found()));
             while let Some(event) = self.stack.event() {
+                self.events += 1;
                 if let Event::Opened { slot, .. } = event {
                     self.open.insert(slot);
                 }
