@@ -292,11 +292,10 @@ impl Lab {
     }
 
     /// Boots a Linux with two network cards that joins or routes the networks behind them.
-    pub fn boot_gateway(&self, variant: Variant, way: gateway::Way) -> Result<Subject> {
+    pub fn boot_gateway(&self, variant: Variant, way: gateway::Way, setup: &Setup) -> Result<Subject> {
         let linux = self.linux()?;
         let initrd = gateway::prepare(&self.cache, &linux.initrd, linux.kernel(variant)?, way)?;
-        let setup = Setup { beside: true, ..Setup::default() };
-        let mut machine = self.start_linux_from(variant, &format!("culm.tools={}", way.name()), initrd, &setup)?;
+        let mut machine = self.start_linux_from(variant, &format!("culm.tools={}", way.name()), initrd, setup)?;
         machine.wait_for(linux::READY, BOOT_PATIENCE)?;
         self.wait_until_quiet(machine, None)
     }

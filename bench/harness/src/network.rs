@@ -18,11 +18,17 @@ pub const DEVICE: &str = "culm-bench";
 /// The way to a second card, for what is beside the one that is measured.
 pub const DEVICE_BESIDE: &str = "culm-beside";
 
+/// What joins the two.
+const BRIDGE: &str = "culm-joined";
+
 /// The host's address there.
 pub const HOST_BESIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 1);
 
-/// That network.
-const NETWORK_BESIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 0);
+/// The network of the load and the guest.
+pub const NETWORK: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
+
+/// That of the second card.
+pub const NETWORK_BESIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 0);
 
 /// The guest's address there, where it is a router.
 pub const GUEST_BESIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 2);
@@ -162,6 +168,16 @@ impl Network {
             Ok(())
         })?;
         Ok((far, address))
+    }
+
+    /// Joins the ways to both cards by a bridge of the host's.
+    pub fn join(&self) -> Result<()> {
+        self.within(|| {
+            ip(&format!("link add {BRIDGE} type bridge forward_delay 0"))?;
+            ip(&format!("link set {DEVICE} master {BRIDGE}"))?;
+            ip(&format!("link set {DEVICE_BESIDE} master {BRIDGE}"))?;
+            ip(&format!("link set {BRIDGE} up"))
+        })
     }
 
     /// QEMU's `-netdev` option for a device called `name`.

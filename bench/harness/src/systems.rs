@@ -5,6 +5,8 @@ mod router;
 
 pub use router::Router;
 
+use crate::machine::MAC_BESIDE;
+use crate::network::{GUEST, GUEST_BESIDE, MAC, NETWORK, NETWORK_BESIDE};
 use anyhow::{Context, Result};
 use culm_bench_guest::disk::BLOCK;
 use std::fmt::Write;
@@ -230,7 +232,7 @@ pub fn guest(name: &str, cpus: u32, kernel: &Path, initrd: &Path, command_line: 
          net = \"nic1\"\n\n\
          [guest.linux]\nkernel = {}\ninitrd = {}\nmemory = \"{GUEST_MEMORY}MiB\"\npriority = 40\n\
          cores = {cores:?}\ncommand_line = {command_line:?}\n",
-        crate::network::MAC,
+        MAC,
         quoted(kernel),
         quoted(initrd),
     );
@@ -260,6 +262,18 @@ pub enum Joint {
     Switch,
     /// Nothing stands between the two: they are the ends of a link.
     Link,
+    /// Each of the two has a card of its own, and what joins those is the host's affair.
+    Cards,
+    /// The same, and a link besides, over which each forwards from its card to the other's.
+    Path,
+}
+
+/// What a guest of several is joined by.
+struct Joined {
+    /// The keys of its monitor that connect it.
+    connections: String,
+    /// Words of its command line.
+    words: String,
 }
 
 impl Guests<'_> {
@@ -269,7 +283,32 @@ impl Guests<'_> {
     /// The core of the first one: that of the card has no guest, so that each further guest is as
     /// far from it as the first.
     fn first_core(&self) -> u32 {
-        u32::from(self.joint == Joint::Card)
+        u32::from(matches!(self.joint, Joint::Card | Joint::Cards | Joint::Path))
+    }
+
+    /// How the guest of this number is joined to the others.
+    fn joined(&self, guest: u8) -> Joined {
+        // The cards of the two that have one each are those of a router's two sides.
+        let side = |card, mac| format!("net = {{ device = \"{card}\", mac = \"{mac}\", copier = false }}\n");
+        let sides = [(GUEST, side("nic0", MAC)), (GUEST_BESIDE, side("nic1", MAC_BESIDE))];
+        let net = |provider| format!("net = {{ device = \"{provider}\", mac = \"{}\" }}\n", client_mac(guest));
+        // A link is a key of the second one's alone.
+        let (connections, address) = match (self.joint, guest) {
+            (Joint::Card, _) => (net("nic0"), client_address(guest)),
+            (Joint::Switch, _) => (net("switch"), client_address(guest)),
+            (Joint::Link, 0) => (String::new(), client_address(guest)),
+            (Joint::Link, _) => (net("monitor0"), client_address(guest)),
+            (Joint::Cards, _) => (sides[usize::from(guest)].1.clone(), client_address(guest)),
+            (Joint::Path, 0) => (sides[0].1.clone(), sides[0].0),
+            (Joint::Path, _) => (format!("{}net2 = \"monitor0\"\n", sides[1].1), sides[1].0),
+        };
+        let mut words = format!("address={address}");
+        if self.joint == Joint::Path {
+            let [own, other] = if guest == 0 { [1, 2] } else { [2, 1] };
+            let behind = if guest == 0 { NETWORK_BESIDE } else { NETWORK };
+            let _ = write!(words, " second=192.168.7.{own} behind={behind}/24 via=192.168.7.{other}");
+        }
+        Joined { connections, words }
     }
 
     /// Cores that the machine needs.
@@ -289,26 +328,21 @@ impl Guests<'_> {
              [device.uart0]\npriority = 60\n\n[device.rng0]\npriority = 230\n\n",
             self.name
         );
-        let (provider, card) = match self.joint {
-            Joint::Card => ("[device.nic0]\npriority = 240\n", "nic0"),
-            Joint::Switch => ("[pd.switch]\ncomponent = \"switch\"\npriority = 150\n", "switch"),
-            Joint::Link => ("", "monitor0"),
-        };
-        text.push_str(provider);
+        text.push_str(match self.joint {
+            Joint::Card => "[device.nic0]\npriority = 240\n",
+            Joint::Switch => "[pd.switch]\ncomponent = \"switch\"\npriority = 150\n",
+            Joint::Link => "",
+            Joint::Cards | Joint::Path => "[device.nic0]\npriority = 240\n\n[device.nic1]\npriority = 240\n",
+        });
         for guest in 0..self.count {
             let core = self.first_core() + u32::from(guest);
             let last = if guest + 1 == self.count { self.last } else { "" };
-            let (address, mac) = (client_address(guest), client_mac(guest));
-            let line = format!("{command_line} address={address} {last}");
-            // A link is a key of the second one's alone.
-            let net = match (self.joint, guest) {
-                (Joint::Link, 0) => String::new(),
-                _ => format!("net = {{ device = \"{card}\", mac = \"{mac}\" }}\n"),
-            };
+            let Joined { connections, words } = self.joined(guest);
+            let line = format!("{command_line} {words} {last}");
             let _ = write!(
                 text,
                 "\n[pd.monitor{guest}]\ncomponent = \"vmm\"\npriority = 50\ncore = {core}\nguest = \"linux{guest}\"\n\
-                 console = \"uart0\"\nentropy = \"rng0\"\n{net}\n\
+                 console = \"uart0\"\nentropy = \"rng0\"\n{connections}\n\
                  [guest.linux{guest}]\nkernel = {:?}\ninitrd = {:?}\nmemory = \"{}MiB\"\npriority = 40\n\
                  command_line = {:?}\n",
                 kernel.display().to_string(),
@@ -338,13 +372,13 @@ pub fn loops(name: &str, rounds: u64, memory: bool) -> System {
 
 /// The address of one of several echo servers; the first has the guest's.
 pub fn client_address(client: u8) -> Ipv4Addr {
-    let [a, b, c, d] = crate::network::GUEST.octets();
+    let [a, b, c, d] = GUEST.octets();
     Ipv4Addr::new(a, b, c, d + client)
 }
 
 /// The hardware address of one of several echo servers; the first has the guest's.
 pub fn client_mac(client: u8) -> String {
-    let (start, last) = crate::network::MAC.rsplit_once(':').unwrap_or(("52:54:00:12:34", "56"));
+    let (start, last) = MAC.rsplit_once(':').unwrap_or(("52:54:00:12:34", "56"));
     let last = u8::from_str_radix(last, 16).unwrap_or(0).wrapping_add(client);
     format!("{start}:{last:02x}")
 }
@@ -355,8 +389,8 @@ mod tests {
 
     #[test]
     fn clients_have_addresses_of_their_own() {
-        assert_eq!(client_address(0), crate::network::GUEST);
-        assert_eq!(client_mac(0), crate::network::MAC);
+        assert_eq!(client_address(0), GUEST);
+        assert_eq!(client_mac(0), MAC);
         assert_eq!(
             (client_address(15).to_string(), client_mac(15)),
             ("198.18.0.17".into(), "52:54:00:12:34:65".into())
@@ -390,6 +424,13 @@ mod tests {
         let link: toml::Table = toml::from_str(&link.text(Path::new("/a"), Path::new("/b"), "quiet")).unwrap();
         assert_eq!(link["pd"]["monitor1"]["net"]["device"].as_str(), Some("monitor0"));
         assert!(link["pd"]["monitor0"].get("net").is_none() && link["pd"].get("switch").is_none());
+        let path = Guests { joint: Joint::Path, last: "", ..guests };
+        let path: toml::Table = toml::from_str(&path.text(Path::new("/a"), Path::new("/b"), "quiet")).unwrap();
+        assert_eq!(path["pd"]["monitor1"]["net"]["device"].as_str(), Some("nic1"));
+        assert_eq!(path["pd"]["monitor1"]["net2"].as_str(), Some("monitor0"));
+        let line = path["guest"]["linux0"]["command_line"].as_str();
+        let expected = "quiet address=198.18.0.2 second=192.168.7.1 behind=198.18.1.0/24 via=192.168.7.2";
+        assert_eq!(line, Some(expected));
         assert_eq!(memory["region"].as_array().unwrap().len(), 2);
         assert_eq!(domains["bystander1"]["config"]["period"].as_str(), Some("10ms"));
     }

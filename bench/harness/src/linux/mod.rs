@@ -256,7 +256,7 @@ pub fn prepare(cache: &Path, peer: &Path, site: &Path) -> Result<Linux> {
 /// Makes the RAM disk of a small Linux, for the kernel for clouds.
 fn small_initrd(cache: &Path, root: &Path, peer: &Path, kernels: &[Kernel]) -> Result<PathBuf> {
     let mut archive = Archive::default();
-    ["bin", "dev", "modules"].iter().for_each(|folder| archive.directory(folder));
+    ["bin", "dev", "modules", "proc"].iter().for_each(|folder| archive.directory(folder));
     archive.file(
         "bin/busybox",
         0o755,
@@ -276,8 +276,9 @@ fn small_initrd(cache: &Path, root: &Path, peer: &Path, kernels: &[Kernel]) -> R
     Ok(path)
 }
 
-/// What the kernel does not know of its command line is in the environment: `address`, and `ask`,
-/// the address of another Linux to which it sends packets.
+/// What the kernel does not know of its command line is in the environment: `address`; `second`,
+/// the address of its second card, with which it forwards to the network `behind` it, by `via`; and
+/// `ask`, the address of another Linux to which it sends packets.
 fn small_init() -> String {
     format!(
         "#!/bin/busybox sh
@@ -289,6 +290,13 @@ done
 $b ip link set lo up
 $b ip addr add $address/24 dev eth0
 $b ip link set eth0 up
+if [ -n \"$second\" ]; then
+    $b mount -t proc proc /proc
+    $b ip addr add $second/24 dev eth1
+    $b ip link set eth1 up
+    $b ip route add $behind via $via
+    echo 1 >/proc/sys/net/ipv4/ip_forward
+fi
 /bin/peer echo {echo} &
 echo {READY} $address
 [ -z \"$ask\" ] || /bin/peer ask $ask {echo}

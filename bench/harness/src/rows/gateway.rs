@@ -7,6 +7,7 @@
 //! go one way, so that answers are not in the way of questions: what is counted is what the machine
 //! has taken, and what the far end's device has received.
 
+mod guests;
 mod loads;
 
 use crate::lab::{Lab, Setup, Subject};
@@ -29,6 +30,8 @@ const PEER: Side = Side::Peer(Variant::NoKaslr.name());
 enum Work {
     /// A closed loop of packets of so many bytes of payload.
     Loop(usize),
+    /// A connection that carries as many bytes as it can.
+    Bulk,
     /// Packets one way, up to four times of what passes.
     Overload,
     /// Packets of so many flows in turn.
@@ -41,13 +44,14 @@ enum Work {
     Flood,
 }
 
-use Work::{Connections, Flood, Flows, Loop, New, Overload};
+use Work::{Bulk, Connections, Flood, Flows, Loop, New, Overload};
 
 impl Work {
     /// How the name of its row ends.
     fn name(self) -> String {
         match self {
             Loop(size) => format!("{size}-w{WINDOW}"),
+            Bulk => "bulk".to_owned(),
             Overload => "64-overload".to_owned(),
             Flows(count) => format!("{count}"),
             New => "new".to_owned(),
@@ -62,13 +66,35 @@ impl Work {
             Loop(_) => [size, ("window".to_owned(), json!(WINDOW))].into(),
             Flows(count) => [size, ("flows".to_owned(), json!(count))].into(),
             Overload | New => [size].into(),
-            Connections | Flood => Params::new(),
+            Bulk | Connections | Flood => Params::new(),
         }
     }
 
     /// What is counted.
     fn unit(self) -> &'static str {
-        if self == Connections { "instructions/connection" } else { "instructions/packet" }
+        match self {
+            Bulk => "instructions/MiB",
+            Connections => "instructions/connection",
+            Loop(_) | Overload | Flows(_) | New | Flood => "instructions/packet",
+        }
+    }
+}
+
+/// What Culm has between two networks.
+enum Between {
+    /// Components.
+    System(System),
+    /// Two small Linuxes, each with one of the cards and a core, and nothing between them. Their
+    /// cores are not to take turns on one of the host's, and neither are those of their peer.
+    Guests,
+}
+
+impl Between {
+    fn boot(&self, lab: &Lab, setup: &Setup) -> Result<Subject> {
+        match self {
+            Between::System(system) => lab.boot_culm(system, setup),
+            Between::Guests => guests::boot(lab, setup),
+        }
     }
 }
 
@@ -76,7 +102,7 @@ impl Work {
 struct Gateway {
     /// How names of its rows begin.
     name: &'static str,
-    system: System,
+    culm: Between,
     linux: Way,
     /// Flows that it knows at most, where it is a router.
     flows: u32,
@@ -87,7 +113,13 @@ impl Gateway {
     /// A router that has rules.
     fn firewall(name: &'static str, router: Router, work: &'static [Work]) -> Gateway {
         let Router { rules, nat, flows, .. } = router;
-        Gateway { name, system: router.system(), linux: Way::Firewall { rules, nat, flows }, flows, work }
+        Gateway {
+            name,
+            culm: Between::System(router.system()),
+            linux: Way::Firewall { rules, nat, flows },
+            flows,
+            work,
+        }
     }
 
     fn row(&self, work: Work) -> String {
@@ -107,23 +139,24 @@ const FEW_FLOWS: u32 = 16_384;
 const MANY_FLOWS: u32 = 131_072;
 
 /// Every way through the machine.
-fn all() -> [Gateway; 6] {
+fn all() -> [Gateway; 7] {
     let router = Router { name: "bench-route", rules: 0, nat: false, flows: FEW_FLOWS };
     [
         Gateway {
             name: "switch",
-            system: System::file("bench-switch"),
+            culm: Between::System(System::file("bench-switch")),
             linux: Way::Bridge,
             flows: 0,
             work: &[Loop(64), Loop(1472), Overload],
         },
         Gateway {
             name: "route",
-            system: router.system(),
+            culm: Between::System(router.system()),
             linux: Way::Route,
             flows: router.flows,
-            work: &[Loop(64), Loop(1472)],
+            work: &[Loop(64), Loop(1472), Bulk],
         },
+        Gateway { name: "guests", culm: Between::Guests, linux: Way::Route, flows: 0, work: &[Loop(64), Bulk] },
         Gateway::firewall(
             "firewall",
             Router { name: "bench-firewall", rules: 1, flows: MANY_FLOWS, ..router },
@@ -171,21 +204,24 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
 }
 
 fn both_sides(lab: &Lab, results: &mut Results, gateway: &Gateway) {
+    let unpinned = matches!(gateway.culm, Between::Guests);
+    let setup = Setup { beside: true, random: true, unpinned, ..Setup::default() };
     if lab.settings.culm() {
-        lab.attempt(BENCH, "culm", || {
-            let setup = Setup { beside: true, random: true, ..Setup::default() };
-            rows(lab, results, gateway, &mut lab.boot_culm(&gateway.system, &setup)?, Side::Culm)
-        });
+        lab.attempt(BENCH, "culm", || rows(lab, results, gateway, &mut gateway.culm.boot(lab, &setup)?, Side::Culm));
     }
     if lab.settings.peer() {
         lab.attempt(BENCH, "peer", || {
-            let mut subject = lab.boot_gateway(Variant::NoKaslr, gateway.linux)?;
+            let mut subject = lab.boot_gateway(Variant::NoKaslr, gateway.linux, &setup)?;
             rows(lab, results, gateway, &mut subject, PEER)
         });
     }
     for work in gateway.work {
         let ratio = |culm: f64, peer: f64| ("cost to peer", culm / peer);
         results.compare(PEER, BENCH, &gateway.row(*work), work.unit(), ratio);
+        for rate in ["packets/s", "MiBs/s"] {
+            let ratio = |culm: f64, peer: f64| ("throughput to peer", culm / peer);
+            results.compare(PEER, BENCH, &gateway.row(*work), rate, ratio);
+        }
     }
 }
 
@@ -209,6 +245,7 @@ fn rows(lab: &Lab, results: &mut Results, gateway: &Gateway, subject: &mut Subje
 fn measure(lab: &Lab, subject: &mut Subject, far: &Far, work: Work, flows: u32) -> Result<Sample> {
     match work {
         Loop(size) => loads::closed_loop(lab, subject, far, size),
+        Bulk => loads::bulk(lab, subject, far),
         Overload => loads::overload(lab, subject, far),
         // Each has had two packets then.
         Flows(count) => loads::sprayed(lab, subject, far, Kind::Udp(64), count, 2 * count),

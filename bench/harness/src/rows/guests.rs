@@ -1,5 +1,6 @@
-//! Several guests at a time: packets from one to another, through a switch without a card and over
-//! a link with nothing in between, and what a packet costs as more of them share a card.
+//! Several guests at a time: packets from one to another, through a switch without a card, over a
+//! link with nothing in between, and through a card of each and a bridge of the host's; and what a
+//! packet costs as more of them share a card.
 //!
 //! They are small Linuxes, each on an emulated core of its own.
 
@@ -31,20 +32,36 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub fn run(lab: &Lab, results: &mut Results) {
     lab.attempt(BENCH, "pair", || pair(lab, results, Joint::Switch, "pair"));
     lab.attempt(BENCH, "link", || pair(lab, results, Joint::Link, "link"));
+    lab.attempt(BENCH, "cards", || pair(lab, results, Joint::Cards, "cards"));
+    for (pair, beginning) in PAIR.iter().flat_map(|pair| [(pair, "pair"), (pair, "link")]) {
+        let row = row_of(pair, beginning);
+        let time = |row: &str| results.figure(Side::Culm, BENCH, row, "ns/packet");
+        if let Some((cards, own)) = time(&row_of(pair, "cards")).zip(time(&row)) {
+            results.amend(Side::Culm, BENCH, &row, "throughput to that through cards", cards / own);
+        }
+    }
     lab.attempt(BENCH, "guests", || sharing(lab, results));
 }
 
-/// A Linux asks the echo server of another, through what joins them. The rows are those of a pair,
-/// with another beginning.
+/// The row of a pair with another beginning of its name.
+fn row_of(pair: &Pair, beginning: &str) -> String {
+    pair.row.replacen("pair", beginning, 1)
+}
+
+/// A Linux asks the echo server of another, through what joins them.
 fn pair(lab: &Lab, results: &mut Results, joint: Joint, beginning: &str) -> Result<()> {
-    let row = |pair: &Pair| pair.row.replacen("pair", beginning, 1);
+    let row = |pair: &Pair| row_of(pair, beginning);
     if !PAIR.iter().any(|pair| lab.wants(BENCH, &row(pair))) {
         return Ok(());
     }
     let name = format!("bench-guests-{beginning}");
     let ask = format!("ask={}", client_address(0));
     let guests = Guests { name: &name, count: 2, joint, last: &ask };
-    let (mut machine, image) = lab.start_guests(&guests, &Setup::default())?;
+    let setup = Setup { beside: joint == Joint::Cards, ..Setup::default() };
+    let (mut machine, image) = lab.start_guests(&guests, &setup)?;
+    if joint == Joint::Cards {
+        machine.network.join()?;
+    }
     let marks = wait(&mut machine, PAIR.len())?;
     let subject = lab.wait_until_quiet(machine, Some(image))?;
     for pair in PAIR.iter().filter(|pair| lab.wants(BENCH, &row(pair))) {

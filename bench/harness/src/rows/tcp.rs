@@ -90,7 +90,23 @@ fn side(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side, end
 
 /// Moves bytes to and from a subject and counts for one window.
 pub fn measure(lab: &Lab, subject: &mut Subject, case: &Case) -> Result<Sample> {
-    let transfers = Transfers::start(lab, subject, case)?;
+    count(lab, subject, Transfers::start(lab, subject, case)?)
+}
+
+/// Moves bytes between the ends of a connection through a subject, and counts those that arrive for
+/// one window.
+pub(super) fn carry(lab: &Lab, subject: &mut Subject, from: TcpStream, to: TcpStream) -> Result<Sample> {
+    let mut transfers = Transfers::default();
+    for (stream, send) in [(from, true), (to, false)] {
+        set_patience(&stream)?;
+        // A byte is counted once, as it arrives.
+        let bytes = if send { Arc::default() } else { transfers.bytes.clone() };
+        transfers.add(lab, stream, send, bytes);
+    }
+    count(lab, subject, transfers)
+}
+
+fn count(lab: &Lab, subject: &mut Subject, transfers: Transfers) -> Result<Sample> {
     std::thread::sleep(lab.window / 2);
     let (window, before) = (subject.begin()?, transfers.bytes());
     std::thread::sleep(lab.window);
@@ -102,6 +118,7 @@ pub fn measure(lab: &Lab, subject: &mut Subject, case: &Case) -> Result<Sample> 
 }
 
 /// Connections on which bytes move. Dropping them ends them.
+#[derive(Default)]
 struct Transfers {
     bytes: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -111,21 +128,25 @@ struct Transfers {
 impl Transfers {
     fn start(lab: &Lab, subject: &Subject, case: &Case) -> Result<Transfers> {
         let network = &subject.machine.network;
-        let mut transfers = Transfers { bytes: Arc::default(), stop: Arc::default(), threads: Vec::new() };
+        let mut transfers = Transfers::default();
         let directions = [(case.into, port::DISCARD, true), (case.out, port::SOURCE, false)];
         for (count, port, send) in directions {
             let address = network.address(Port::Tcp(port))?;
             for _ in 0..count {
-                let (bytes, stop) = (transfers.bytes.clone(), transfers.stop.clone());
                 let stream = network.within(|| connect(address))?;
-                let processor = lab.load_processor;
-                transfers.threads.push(std::thread::spawn(move || {
-                    crate::spawn::pin(processor);
-                    transfer(stream, send, &bytes, &stop);
-                }));
+                transfers.add(lab, stream, send, transfers.bytes.clone());
             }
         }
         Ok(transfers)
+    }
+
+    /// Moves bytes on a connection from now on, and counts them in `bytes`.
+    fn add(&mut self, lab: &Lab, stream: TcpStream, send: bool, bytes: Arc<AtomicU64>) {
+        let (stop, processor) = (self.stop.clone(), lab.load_processor);
+        self.threads.push(std::thread::spawn(move || {
+            crate::spawn::pin(processor);
+            transfer(stream, send, &bytes, &stop);
+        }));
     }
 
     fn bytes(&self) -> u64 {
@@ -143,9 +164,16 @@ impl Transfers {
 fn connect(address: SocketAddr) -> Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))
         .with_context(|| format!("no connection to the guest's port {}", address.port()))?;
-    stream.set_read_timeout(Some(Duration::from_millis(100)))?;
-    stream.set_write_timeout(Some(Duration::from_millis(100)))?;
+    set_patience(&stream)?;
     Ok(stream)
+}
+
+/// Has whoever moves bytes look now and then whether to stop.
+fn set_patience(stream: &TcpStream) -> Result<()> {
+    let patience = Some(Duration::from_millis(100));
+    stream.set_read_timeout(patience)?;
+    stream.set_write_timeout(patience)?;
+    Ok(())
 }
 
 fn transfer(mut stream: TcpStream, send: bool, bytes: &AtomicU64, stop: &AtomicBool) {

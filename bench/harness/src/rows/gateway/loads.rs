@@ -3,13 +3,14 @@
 use crate::lab::{Lab, Subject};
 use crate::network::{DEVICE, DEVICE_BESIDE, NOWHERE};
 use crate::results::Sample;
+use crate::rows::tcp;
 use crate::spawn;
 use anyhow::{Context, Result, bail};
 use culm_bench_load::connections::{Closer, Opener};
 use culm_bench_load::spray::{Kind, MOST_FLOWS, Spray, SpraySpec};
 use culm_bench_load::{FarEnd, Load, LoadSpec, Mode};
 use culm_wire::Namespace;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// Packets under way in closed loops.
@@ -99,6 +100,16 @@ pub(super) fn closed_loop(lab: &Lab, subject: &mut Subject, far: &Far, size: usi
     sample.set("p50 us", report.round_trip.p50 as f64 / 1e3);
     sample.set("p99 us", report.round_trip.p99 as f64 / 1e3);
     Ok(sample)
+}
+
+/// Counts what one connection carries from the load to the far end.
+pub(super) fn bulk(lab: &Lab, subject: &mut Subject, far: &Far) -> Result<Sample> {
+    let listener = far.namespace.within(|| Ok(TcpListener::bind((far.address, 0))?))?;
+    let address = listener.local_addr()?;
+    let connect = || Ok(TcpStream::connect_timeout(&address, FIRST_ANSWER)?);
+    let from = subject.machine.network.within(connect).context("no connection through the machine")?;
+    let (to, _) = listener.accept()?;
+    tcp::carry(lab, subject, from, to)
 }
 
 /// Counts what passes one way at rates up to four times of what can.
