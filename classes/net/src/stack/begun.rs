@@ -7,6 +7,9 @@
 //! chooses, until a later one whose hash chooses the same drives it out: the younger one is the one
 //! that the network is likelier to bring again. Where connections begin seldom, a cookie is
 //! outdated before that; where many do, the oldest that are still good are forgotten.
+//!
+//! A client that begins anew from the same port and with the same first number would be given the
+//! same cookie: it is answered by one that has begun nothing yet.
 
 use alloc::boxed::Box;
 use alloc::vec;

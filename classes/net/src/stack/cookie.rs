@@ -18,6 +18,9 @@ use culm_tcp::Options;
 /// How long an epoch lasts. A cookie is good until the end of the next one.
 const EPOCH: Duration = Duration::from_secs(32);
 
+/// How long a cookie has to be good still to be of use to a client.
+const SHORTEST_LIFE: Duration = Duration::from_secs(4);
+
 /// Sizes of segments that a cookie can tell: those that links in use lead to. What is between is
 /// rounded down.
 const SEGMENTS: [u16; 8] = [48, 536, 1220, 1240, 1360, 1440, 1452, 1460];
@@ -80,12 +83,16 @@ impl Cookies {
         Self { secret: SipHash::new(secret) }
     }
 
-    /// The initial sequence number for a SYN of `key` with the sequence number `theirs`.
-    pub(super) fn make(&self, key: &Key, theirs: u32, offer: Offer, now: Instant) -> u32 {
-        let epoch = epoch(now);
-        let hash = self.hash(key, theirs, epoch);
-        let code = offer.encode();
-        (tag(hash, code) << 8) | ((code ^ mask(hash)) << 1) | (epoch as u32 & 1)
+    /// The initial sequence numbers for a SYN of `key` with the sequence number `theirs`: that of
+    /// this epoch, and that of the one before, if it is good for a while still.
+    pub(super) fn make(&self, key: &Key, theirs: u32, offer: Offer, now: Instant) -> impl Iterator<Item = u32> {
+        let last = epoch(now);
+        let first = last.saturating_sub(u64::from(epoch(now + SHORTEST_LIFE) == last));
+        (first..=last).rev().map(move |epoch| {
+            let hash = self.hash(key, theirs, epoch);
+            let code = offer.encode();
+            (tag(hash, code) << 8) | ((code ^ mask(hash)) << 1) | (epoch as u32 & 1)
+        })
     }
 
     /// Returns the offer, if `ours` is a cookie for `key` and `theirs`.
@@ -152,7 +159,11 @@ mod tests {
             let offer = Offer::new(Some(segment), (scale < 15).then_some(scale), selective);
             prop_assert!(offer.segment <= segment.max(48) || segment == 0);
             prop_assert!(offer.scale <= Some(scale));
-            let ours = cookies.make(&key, theirs, offer, at(100));
+            let made: std::vec::Vec<_> = cookies.make(&key, theirs, offer, at(100)).collect();
+            let [ours, other] = made[..] else { panic!("{made:?}") };
+            prop_assert_eq!(cookies.check(&key, theirs, other, at(127)), Some(offer));
+            prop_assert_eq!(cookies.check(&key, theirs, other, at(128)), None);
+            prop_assert_eq!(cookies.make(&key, theirs, offer, at(124)).count(), 1);
             prop_assert_eq!(cookies.check(&key, theirs, ours, at(100)), Some(offer));
             prop_assert_eq!(cookies.check(&key, theirs, ours, at(127)), Some(offer));
             prop_assert_eq!(cookies.check(&key, theirs.wrapping_add(1), ours, at(100)), None);
@@ -165,7 +176,7 @@ mod tests {
         let cookies = Cookies::new([1, 2]);
         let offer = Offer::new(None, None, false);
         assert_eq!(offer.segment, 536);
-        let ours = cookies.make(&key(1), 5, offer, at(3));
+        let ours = cookies.make(&key(1), 5, offer, at(3)).next().expect("a cookie");
         for (seconds, good) in [(3, true), (63, true), (64, false), (70, false), (130, false), (4000, false)] {
             assert_eq!(cookies.check(&key(1), 5, ours, at(seconds)).is_some(), good, "{seconds}");
         }
@@ -177,7 +188,7 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for number in 0..1000 {
             for secret in [[1, 2], [1, 3]] {
-                seen.insert(Cookies::new(secret).make(&key(number), 1, offer, at(0)) >> 8);
+                seen.insert(Cookies::new(secret).make(&key(number), 1, offer, at(0)).next().expect("a cookie") >> 8);
             }
         }
         assert!(seen.len() > 1990, "{}", seen.len());
@@ -188,7 +199,7 @@ mod tests {
         let cookies = Cookies::new([1, 2]);
         let offer = Offer::new(Some(1460), Some(7), true);
         for number in 0..8 {
-            let ours = cookies.make(&key(number), 5, offer, at(100));
+            let ours = cookies.make(&key(number), 5, offer, at(100)).next().expect("a cookie");
             let is_cookie = |more: &u32| cookies.check(&key(number), 5, ours.wrapping_add(*more), at(100)).is_some();
             assert_eq!((1..2000).filter(is_cookie).count(), 0, "{number}");
         }

@@ -111,10 +111,16 @@ impl Tcp {
         }
     }
 
-    /// Answers a SYN. Returns whether that was sent: not if there is no buffer to send in.
-    fn answer(&self, syn: &UnmatchedSegment, transmitter: &mut Transmitter, times: Times) -> bool {
-        let offer = syn.offer();
-        let ours = self.cookies.make(&syn.key, syn.header.sequence.0, offer, times.now);
+    /// Answers a SYN. Returns whether that was sent: not if there is no buffer to send in, or if
+    /// each cookie for it has begun a connection already, from the same first number. Its sender
+    /// asks again, when there is another one.
+    fn answer(&mut self, syn: &UnmatchedSegment, transmitter: &mut Transmitter, times: Times) -> bool {
+        let hash = self.table.hash(&syn.key);
+        let mut cookies = self.cookies.make(&syn.key, syn.header.sequence.0, syn.offer(), times.now);
+        let Some(ours) = cookies.find(|cookie| !self.begun.has(hash, *cookie)) else {
+            self.syn_queue.unanswered += 1;
+            return false;
+        };
         let route = syn.route(self.mac);
         let settings = self.settings_for(syn, Sequence(ours), route.segment());
         route.send(transmitter, &answer_to(&settings, &syn.header, times.tcp), 0, 0, false, |_| {})

@@ -181,6 +181,40 @@ fn what_began_a_connection_begins_no_second_one() {
     }
 }
 
+/// A client whose first numbers do not change is no repetition of the network's: it is answered by
+/// another cookie, or once there is one, and so often that it asks again for two minutes.
+#[test]
+fn who_begins_with_the_same_number_again_is_served_again() {
+    let mut lan = server(4);
+    for round in 0..4 {
+        let mut station = Station::new(1);
+        let syn = station.segment(SYN, b"");
+        station.next += 1;
+        let mut answers = Vec::new();
+        for _ in 0..40 {
+            lan.wire.to_stack.push_back(syn.clone());
+            lan.pass(5);
+            answers = station.receive(&mut lan);
+            if !answers.is_empty() {
+                break;
+            }
+            lan.pass(1000);
+        }
+        assert!(matches!(answers[..], [(flags, _)] if flags == SYN | ACK), "round {round}: {answers:?}");
+        let first = station.segment(ACK, b"once");
+        station.exchange(&mut lan, b"once");
+        station.send(&mut lan, ACK | FIN, b"");
+        lan.pass(5);
+        assert!(station.receive(&mut lan).iter().any(|(flags, _)| flags & FIN != 0));
+        station.send(&mut lan, ACK, b"");
+        lan.pass(5);
+        assert_eq!(lan.stack.counts().opened, round + 1);
+        lan.wire.to_stack.push_back(first);
+        lan.pass(5);
+        assert!(matches!(station.receive(&mut lan)[..], [(RST, _)]), "round {round}");
+    }
+}
+
 /// SYNs whose senders do not come.
 fn flood(lan: &mut Lan) {
     for number in 0..2000 {
