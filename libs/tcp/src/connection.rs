@@ -3,6 +3,7 @@
 mod acknowledge;
 mod buffer;
 mod ecn;
+mod forward;
 mod path;
 mod receive;
 mod recovery;

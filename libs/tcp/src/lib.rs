@@ -29,14 +29,14 @@
 //!   be on the way, [`ReductionRate`] how that comes down after a loss.
 //! - [`Connection`] joins them by the rules of RFC 9293. It finds losses by RACK-TLP (RFC 8985)
 //!   from SACK blocks (RFC 2018), or by three duplicates and NewReno (RFC 6582), and takes back
-//!   what it did for a loss that was none (RFC 3522).
+//!   what it did for a loss that was none (RFC 3522, RFC 5682).
 //!
 //! # Limits
 //!
 //! A segment with CWR is no train, connections that begin by [`Connection::resume`] use ECN only
-//! with peers that have timestamps, and spurious timeouts are known by timestamps alone. Segments
-//! get shorter where a path asks for it or swallows longer ones, and stay so. Urgent data is data
-//! like any other (RFC 6093).
+//! with peers that have timestamps, and without timestamps a spurious timeout is known only where
+//! there is new data to be sent. Segments get shorter where a path asks for it or swallows longer
+//! ones, and stay so. Urgent data is data like any other (RFC 6093).
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,8 +1,10 @@
 //! Finding losses and repairing them: RACK-TLP (RFC 8985) where the peer reports by SACK, else
 //! three duplicates and NewReno (RFC 5681, RFC 6582); proportional rate reduction (RFC 6937); and
-//! taking back what was done for a loss that was none, by timestamps (Eifel, RFC 3522 and 4015).
+//! taking back what was done for a loss that was none, by timestamps (Eifel, RFC 3522 and 4015) or
+//! by new data (`forward`).
 
 use super::Connection;
+use super::forward::Forward;
 use super::reordering::Reordering;
 use super::timers::Timer;
 use crate::congestion::{Congestion, ReductionRate};
@@ -79,6 +81,8 @@ pub(super) struct Recovery {
     duplicates: u32,
     /// The congestion state before the loss, and the timestamp of the first repetition.
     undo: Option<(Congestion, Option<u32>)>,
+    /// The test whether a timeout was spurious.
+    pub forward: Option<Forward>,
 }
 
 impl Recovery {
@@ -184,6 +188,9 @@ impl Connection<'_> {
         }
         self.end_probe(header, news);
         self.undo_if_spurious(header, news, now);
+        if self.recovery.forward.is_some() && self.test_timeout(header, news) {
+            return;
+        }
         let mut delivered = news.delivered;
         if self.has_sack {
             self.detect(now);
@@ -345,10 +352,10 @@ impl Connection<'_> {
         self.recovery.phase = Phase::Recovery(self.nxt, ReductionRate::new(outstanding));
     }
 
-    fn end_recovery(&mut self) {
+    pub(super) fn end_recovery(&mut self) {
         let recovery = &mut self.recovery;
         recovery.phase = Phase::Open;
-        (recovery.duplicates, recovery.undo) = (0, None);
+        (recovery.duplicates, recovery.undo, recovery.forward) = (0, None, None);
         recovery.reordering.end_recovery();
     }
 
@@ -410,9 +417,13 @@ impl Connection<'_> {
     /// 5681, §3.1: a second one does not lower the threshold again).
     pub(super) fn timeout_passed(&mut self) {
         let outstanding = self.nxt.since(self.una).max(0) as u32;
+        self.recovery.forward = None;
         if !matches!(self.recovery.phase, Phase::Loss(_)) {
             if self.recovery.is_open() {
                 self.recovery.undo = Some((self.congestion, None));
+                if !self.has_stamps {
+                    self.recovery.forward = Some(Forward::new(self.congestion));
+                }
                 self.congestion.lost(outstanding);
             }
             self.recovery.phase = Phase::Loss(self.nxt);

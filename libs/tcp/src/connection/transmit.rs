@@ -244,6 +244,9 @@ impl Connection<'_> {
     /// Sends again what is taken for lost, as far as the peer's window and the congestion window
     /// go, or one segment if nothing is on the way.
     fn send_lost(&mut self, now: Instant) -> Option<Transmission> {
+        if self.recovery.forward.is_some_and(|test| test.is_new_awaited()) {
+            return None;
+        }
         let index = self.board.first_lost()?;
         let record = self.board.get(index)?;
         let on_the_way = self.on_the_way();
@@ -268,13 +271,13 @@ impl Connection<'_> {
 
     /// Returns how many numbers wait to be sent for the first time.
     #[inline]
-    fn pending(&self) -> u32 {
+    pub(super) fn pending(&self) -> u32 {
         Range { start: self.nxt, end: self.limit() }.length()
     }
 
     /// Returns how many more numbers the peer's window takes.
     #[inline]
-    fn usable(&self) -> u32 {
+    pub(super) fn usable(&self) -> u32 {
         Range { start: self.nxt, end: self.una + self.window }.length()
     }
 
