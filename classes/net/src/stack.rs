@@ -333,6 +333,11 @@ impl Stack {
     /// next.
     pub fn end_round(&mut self) -> Progress {
         let now = time::now();
+        let _ = self.client.transmitter.learn(self.client.receiver.device());
+        if self.client.transmitter.take_new_link() {
+            self.host.link_is_up(self.clock.ip_time(now));
+            self.host_at = now;
+        }
         self.poll_names(now);
         if now >= self.host_at {
             self.poll_host(now);

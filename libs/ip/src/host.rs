@@ -187,6 +187,8 @@ pub enum Notice {
     Leased(dhcp::Lease),
     /// The lease is over, and with it the address.
     LeaseOver,
+    /// A server says that this network has no such address, which is no longer in use.
+    LeaseRefused,
     /// A server offers this address, which no host can have and this one does not take.
     Unusable(Ipv4Addr),
     /// Somebody else has this address of the host's, which is no longer in use.

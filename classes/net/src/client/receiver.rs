@@ -131,7 +131,7 @@ impl Receiver {
 impl<E: BufferEntry> Receiver<E> {
     /// Returns the flags of the device's offloads, as far as they are known.
     #[inline(always)]
-    pub(super) fn device(&self) -> u16 {
+    pub(crate) fn device(&self) -> u16 {
         self.device
     }
 

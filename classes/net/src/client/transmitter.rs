@@ -1,6 +1,6 @@
 //! Transmitting: packets are written where the device reads them.
 
-use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
+use crate::descriptor::flags::{CHECKSUM_OFFLOAD, LINK_COUNT, SEGMENTATION_OFFLOAD};
 use crate::header::flags::NEEDS_CHECKSUM;
 use crate::header::segmentation::TCP_4;
 use crate::slots::LARGEST_PACKET;
@@ -20,8 +20,10 @@ pub struct Transmitter<E: BufferEntry = Descriptor> {
     /// Address of `data` as the device sees it.
     base: u64,
     slots: Slots,
-    /// Flags of the device's offloads.
+    /// Flags of the device's offloads, and how often its link came up.
     device: u16,
+    /// Whether its link has come up, and nobody has asked.
+    has_new_link: bool,
     /// Whether the far end takes packets as they are: it is a link's.
     is_linked: bool,
     /// A buffer that was taken from the queue and not used yet.
@@ -58,6 +60,7 @@ impl Transmitter<DmaDescriptor> {
 impl<E: BufferEntry> Transmitter<E> {
     fn with(link: Link<E>, data: Memory, slots: Slots) -> Self {
         Self {
+            has_new_link: false,
             link,
             base: data.dma,
             data: Exclusive::take(data),
@@ -348,9 +351,17 @@ impl<E: BufferEntry> Transmitter<E> {
         device != self.device && !self.is_linked && self.relearn(device)
     }
 
+    /// Returns whether the card's link has come up since the last call of this.
+    #[cfg(feature = "stack")]
+    #[inline(always)]
+    pub(crate) fn take_new_link(&mut self) -> bool {
+        self.has_new_link && core::mem::take(&mut self.has_new_link)
+    }
+
     #[cold]
     fn relearn(&mut self, device: u16) -> bool {
         let before = self.offloads_segmentation();
+        self.has_new_link |= (device ^ self.device) & LINK_COUNT != 0;
         self.device = device;
         self.offloads_segmentation() != before
     }

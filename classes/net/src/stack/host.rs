@@ -100,6 +100,12 @@ impl LinkHost {
         &self.addresses
     }
 
+    /// Takes note that the card's link has come up: the network may be another one.
+    #[cold]
+    pub(super) fn link_is_up(&mut self, now: Instant) {
+        self.host.link_is_up(now);
+    }
+
     /// What a server has leased, if anything.
     pub(super) fn lease(&self) -> Option<&Lease> {
         self.host.lease()

@@ -41,6 +41,12 @@ impl Log {
                 culm::warn!("no address: no DHCP server has renewed the lease, which has ended");
                 self.said = Said::NoAddress;
             }
+            Notice::LeaseRefused => {
+                culm::warn!(
+                    "no address: a DHCP server says that this network has other addresses; it is asked for one"
+                );
+                self.said = Said::NoAddress;
+            }
             Notice::Unusable(address) if self.said != Said::Unusable => {
                 culm::warn!("the DHCP server gives {address}, which cannot be an address: it is not used");
                 self.said = Said::Unusable;
@@ -73,6 +79,7 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
+    use crate::descriptor::flags::LINK_COUNT_SHIFT;
     use crate::stack::Settings;
     use crate::stack::tests::lan::{HOST_MAC, Lan, MAC};
     use smoltcp::phy::ChecksumCapabilities;
@@ -86,16 +93,53 @@ mod tests {
 
     const SERVER: Ipv4Address = Ipv4Address::new(10, 0, 0, 2);
 
-    /// Returns the answer of a DHCP server, if the frame is a request to it: `address`, for ten
-    /// seconds.
-    fn answer(frame: &[u8], address: Ipv4Address) -> Option<Vec<u8>> {
+    #[test]
+    fn a_link_that_is_up_again_has_the_address_asked_for_anew() {
+        let mut lan = Lan::new(Settings::default());
+        let first = Ipv4Address::new(10, 0, 0, 77);
+        assert!(pass(&mut lan, 3000, Some(first)).contains("address 10.0.0.77/24"));
+        // The first frame that says so: for all, as a neighbour's question is.
+        let mut frame = vec![0xff; 6];
+        frame.extend(HOST_MAC);
+        frame.extend([8, 6]);
+        frame.resize(60, 0);
+        // The same network: the address holds, and is asked for as that of before (RFC 2131 §3.2).
+        lan.flags = 1 << LINK_COUNT_SHIFT;
+        lan.wire.to_stack.push_back(frame.clone());
+        lan.seen.clear();
+        lan.pass(2);
+        let asked: Vec<_> = lan.seen.iter().filter_map(|frame| message(frame)).collect();
+        let [ref message] = asked[..] else { panic!("{} requests", asked.len()) };
+        let request = DhcpRepr::parse(message).expect("it is one");
+        assert_eq!((request.message_type, request.requested_ip), (DhcpMessageType::Request, Some(first)));
+        assert!(request.server_identifier.is_none() && request.client_ip.is_unspecified());
+        assert_eq!(pass(&mut lan, 3000, Some(first)), "");
+        // Another network: its server refuses the address, and gives another one.
+        lan.flags = 2 << LINK_COUNT_SHIFT;
+        lan.wire.to_stack.push_back(frame);
+        let log = pass(&mut lan, 10_000, Some(Ipv4Address::new(10, 0, 0, 88)));
+        assert!(log.contains("has other addresses") && log.contains("address 10.0.0.88/24"), "{log}");
+        assert!(!lan.stack.addresses().iter().any(|own| own.address() == core::net::IpAddr::V4(first)));
+    }
+
+    /// Returns the message to a DHCP server in a frame, if there is one.
+    fn message(frame: &[u8]) -> Option<DhcpPacket<&[u8]>> {
         if frame.len() < 42 || frame[12..14] != [8, 0] || frame[23] != 17 || frame[36..38] != [0, 67] {
             return None;
         }
-        let packet = DhcpPacket::new_checked(&frame[42..]).ok()?;
-        let request = DhcpRepr::parse(&packet).ok()?;
+        DhcpPacket::new_checked(&frame[42..]).ok()
+    }
+
+    /// Returns the answer of a DHCP server, if the frame is a request to it: `address`, for ten
+    /// seconds; to a request for another one, that it cannot be.
+    fn answer(frame: &[u8], address: Ipv4Address) -> Option<Vec<u8>> {
+        let message = message(frame)?;
+        let request = DhcpRepr::parse(&message).ok()?;
         let message_type = match request.message_type {
             DhcpMessageType::Discover => DhcpMessageType::Offer,
+            DhcpMessageType::Request if request.requested_ip.is_some_and(|wanted| wanted != address) => {
+                DhcpMessageType::Nak
+            }
             DhcpMessageType::Request => DhcpMessageType::Ack,
             _ => return None,
         };

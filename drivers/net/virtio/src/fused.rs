@@ -333,7 +333,7 @@ impl<R: Registers, const RX: usize, const TX: usize> FusedNet<R, RX, TX> {
 
     /// Reads what of the device its driver has to know.
     fn take_over(&mut self, receive: &mut FusedQueue<RX>) {
-        receive.flags = self.device.flags();
+        receive.flags = self.device.flags() | self.health.flags();
         self.health.take_over(&self.device);
     }
 }
@@ -406,6 +406,7 @@ impl<R: Registers, const RX: usize, const TX: usize> Chip for FusedNet<R, RX, TX
         }
         if core::mem::take(&mut self.interrupted) && received == 0 {
             self.health.check(&self.device);
+            receive.flags = self.device.flags() | self.health.flags();
         }
         if self.health.has_failed() | receive.queue.is_broken() | transmit.queue.is_broken() {
             return self.repair(receive, transmit);

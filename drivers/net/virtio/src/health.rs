@@ -3,6 +3,7 @@
 use crate::device::Device;
 use culm::time;
 use culm_mmio::Registers;
+use culm_net::descriptor::flags::{LINK_COUNT, LINK_COUNT_SHIFT};
 use culm_virtio::checkpoint::{Checkpoint, State};
 use culm_virtio::{ResetBackoff, Unusable};
 
@@ -10,6 +11,8 @@ use culm_virtio::{ResetBackoff, Unusable};
 pub struct Health {
     /// Whether the device's link is up.
     link: bool,
+    /// How often it came up, modulo 2¹⁶.
+    ups: u16,
     /// Whether the device needs a reset, or could not be set up.
     failed: bool,
     /// Whether the device waits for its reset.
@@ -23,11 +26,17 @@ impl Health {
     pub fn new() -> Self {
         Self {
             link: true,
+            ups: 0,
             failed: false,
             out_of_service: false,
             backoff: ResetBackoff::new(),
             restarts: ResetBackoff::new(),
         }
+    }
+
+    /// Returns how often the link came up, as flags of the class.
+    pub fn flags(&self) -> u16 {
+        (self.ups << LINK_COUNT_SHIFT) & LINK_COUNT
     }
 
     /// Returns whether the device needs a reset.
@@ -66,6 +75,7 @@ impl Health {
         let link = device.has_link();
         if link != self.link {
             self.link = link;
+            self.ups = self.ups.wrapping_add(link.into());
             culm::info!("link {}", if link { "up" } else { "down" });
         }
     }

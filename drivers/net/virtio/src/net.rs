@@ -136,7 +136,7 @@ impl<R: Registers> Net<R> {
         if self.receive.due {
             let received = self.serve_receive();
             if core::mem::take(&mut self.interrupted) && received == 0 {
-                self.health.check(&self.device);
+                self.check();
             }
         }
         if self.transmit.due {
@@ -166,12 +166,19 @@ impl<R: Registers> Net<R> {
         }
     }
 
+    /// Checks the device after an interrupt that may be about something other than packets.
+    #[cold]
+    fn check(&mut self) {
+        self.health.check(&self.device);
+        self.flags = self.device.flags() | self.health.flags();
+    }
+
     /// Does nothing for a device that waits for its reset, but reset it when it is time.
     #[cold]
     fn wait_for_reset(&mut self) -> Progress {
         if core::mem::take(&mut self.interrupted) {
             // A cause that is not acknowledged would interrupt again at once.
-            self.health.check(&self.device);
+            self.check();
         }
         self.repair();
         Progress::asleep_if(self.health.is_out_of_service())

@@ -97,7 +97,7 @@ impl<R: Registers> Net<R> {
 
     /// Rings the doorbells that the previous life may not have rung, and has everything looked at.
     fn take_over(&mut self) {
-        self.flags = self.device.flags();
+        self.flags = self.device.flags() | self.health.flags();
         self.health.take_over(&self.device);
         self.device.ring_doorbell(QUEUE_RECEIVE);
         self.device.ring_doorbell(QUEUE_TRANSMIT);

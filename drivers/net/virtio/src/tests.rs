@@ -10,7 +10,7 @@ use culm::connection::NetDriver;
 use culm::time::{self, Duration};
 use culm::{Channels, Region};
 use culm_net::DmaDescriptor;
-use culm_net::descriptor::flags::{AFTER_RESET, CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
+use culm_net::descriptor::flags::{AFTER_RESET, CHECKSUM_OFFLOAD, LINK_COUNT, LINK_COUNT_SHIFT, SEGMENTATION_OFFLOAD};
 use culm_net::testing::{Peer, ring};
 use culm_virtio::registers::*;
 use culm_virtio::testing::{Fake, State, memory};
@@ -498,13 +498,21 @@ fn without_event_index_flags_do() {
 }
 
 #[test]
-fn changes_of_the_link_are_logged() {
+fn changes_of_the_link_are_logged_and_told_with_the_next_packet() {
     let mut world = World::new();
+    world.provide(0..10);
+    let told = |world: &mut World| {
+        world.state.use_next(RECEIVE, 60);
+        world.interrupt();
+        world.rx.take()[0].flags & LINK_COUNT
+    };
+    assert_eq!(told(&mut world), 0);
     for link in [false, true] {
         set_link(&world.state, link);
         world.state.causes.set(CHANGE);
         world.interrupt();
     }
+    assert_eq!(told(&mut world), 1 << LINK_COUNT_SHIFT);
     let log = culm::testing::take_log();
     assert!(log.contains("link down") && log.contains("link up"), "{log}");
 }

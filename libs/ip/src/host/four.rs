@@ -143,7 +143,7 @@ impl Node<'_> {
                 dhcp::Step::Send { source, destination, request } => {
                     self.send_request(source, destination, &request, now, wire);
                 }
-                dhcp::Step::Lost => self.lose_lease(),
+                dhcp::Step::Lost => self.lose_lease(Notice::LeaseOver),
             }
         }
     }
@@ -187,14 +187,14 @@ impl Node<'_> {
                 self.four.take(&lease);
                 self.notices.addresses = true;
             }
-            Outcome::Lost => self.lose_lease(),
+            Outcome::Lost => self.lose_lease(Notice::LeaseRefused),
             Outcome::Unusable(address) => self.notices.lease = Some(Notice::Unusable(address)),
         }
     }
 
-    fn lose_lease(&mut self) {
+    fn lose_lease(&mut self, why: Notice) {
         if self.four.drop_address() {
-            (self.notices.addresses, self.notices.lease) = (true, Some(Notice::LeaseOver));
+            (self.notices.addresses, self.notices.lease) = (true, Some(why));
         }
     }
 
