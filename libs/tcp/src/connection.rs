@@ -24,6 +24,7 @@ use crate::sequence::Sequence;
 use crate::time::{Instant, Span};
 use buffer::Buffer;
 use ecn::Ecn;
+use path::Search;
 use recovery::Recovery;
 use timers::{Acknowledgement, Due, Timer};
 
@@ -178,6 +179,7 @@ pub struct Connection<'s> {
     round_trip: RoundTrip,
     recovery: Recovery,
     ecn: Ecn,
+    search: Search,
     /// Whether the congestion window is what holds data back.
     is_limited: bool,
     /// Whether data that is worth a train is held back, and whether some was.
@@ -269,6 +271,7 @@ impl<'s> Connection<'s> {
             round_trip: RoundTrip::new(),
             recovery: Recovery::default(),
             ecn: Ecn::default(),
+            search: Search::default(),
             is_limited: false,
             is_train_awaited: false,
             is_held: false,

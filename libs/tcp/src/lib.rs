@@ -36,7 +36,8 @@
 //! A segment with CWR is no train, connections that begin by [`Connection::resume`] use ECN only
 //! with peers that have timestamps, and without timestamps a spurious timeout is known only where
 //! there is new data to be sent. Segments get shorter where a path asks for it or swallows longer
-//! ones, and stay so. Urgent data is data like any other (RFC 6093).
+//! ones, and longer again with peers that have SACK (RFC 8899). Urgent data is data like any other
+//! (RFC 6093).
 
 #![no_std]
 #![forbid(unsafe_code)]

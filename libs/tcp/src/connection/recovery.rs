@@ -197,7 +197,7 @@ impl Connection<'_> {
         } else {
             delivered = self.count_duplicates(header, news);
         }
-        if self.board.lost() > 0 && self.recovery.is_open() {
+        if self.board.lost() > 0 && self.recovery.is_open() && !self.excuse_longer(now) {
             self.begin_recovery(news.outstanding);
         }
         match self.recovery.phase {
@@ -403,7 +403,7 @@ impl Connection<'_> {
     pub(super) fn reordering_passed(&mut self, now: Instant) {
         let outstanding = self.nxt.since(self.una).max(0) as u32;
         self.detect(now);
-        if self.board.lost() > 0 && self.recovery.is_open() {
+        if self.board.lost() > 0 && self.recovery.is_open() && !self.excuse_longer(now) {
             self.begin_recovery(outstanding);
             if let Phase::Recovery(until, mut rate) = self.recovery.phase {
                 let window = rate.acknowledged(0, self.on_the_way(), self.congestion.threshold(), self.segment);
@@ -415,7 +415,7 @@ impl Connection<'_> {
 
     /// A retransmission timeout has passed: all that has not arrived is lost (RFC 6298, §5; RFC
     /// 5681, §3.1: a second one does not lower the threshold again).
-    pub(super) fn timeout_passed(&mut self) {
+    pub(super) fn timeout_passed(&mut self, now: Instant) {
         let outstanding = self.nxt.since(self.una).max(0) as u32;
         self.recovery.forward = None;
         if !matches!(self.recovery.phase, Phase::Loss(_)) {
@@ -436,6 +436,9 @@ impl Connection<'_> {
             self.board.set_all(Fate::Arrived, Fate::Lost);
         }
         self.board.lose_all();
+        let phase = self.recovery.phase;
+        self.excuse_longer(now);
+        self.recovery.phase = phase;
     }
 
     /// The peer's window has opened: what was sent to ask for it was dropped. What was sent before

@@ -102,12 +102,12 @@ impl Connection<'_> {
                     _ if is_opening => self.due = Some(Due::Syn),
                     Timer::Window => {
                         // What asks for the window is as long as the window lets it be.
-                        self.narrow();
+                        self.narrow(now);
                         self.due = Some(Due::Window);
                     }
                     _ => {
-                        self.narrow();
-                        self.timeout_passed();
+                        self.narrow(now);
+                        self.timeout_passed(now);
                         self.arm(now);
                     }
                 }

@@ -232,7 +232,7 @@ impl Connection<'_> {
 
     /// Sends `length` numbers from the next one on.
     #[inline(always)]
-    fn send_range(&mut self, length: u32, flags: Flags, segment: u32, now: Instant) -> Transmission {
+    pub(super) fn send_range(&mut self, length: u32, flags: Flags, segment: u32, now: Instant) -> Transmission {
         let range = Range::new(self.nxt, length);
         self.board.append(range, now);
         self.recovery.note_sent(length);
@@ -294,6 +294,11 @@ impl Connection<'_> {
         }
         let usable = self.usable();
         let room = self.congestion.window().saturating_sub(self.on_the_way());
+        if self.search.is_under_way()
+            && let Some(sent) = self.try_longer(pending.min(usable).min(room), now)
+        {
+            return Some(sent);
+        }
         let segment = self.payload_of_next();
         self.is_limited = room < pending.min(usable);
         let allowed = pending.min(usable).min(room);
@@ -330,7 +335,7 @@ impl Connection<'_> {
 
     /// Returns how many bytes of payload the next segment has at most.
     #[inline]
-    fn payload_of_next(&self) -> u32 {
+    pub(super) fn payload_of_next(&self) -> u32 {
         let blocks = if self.has_sack { self.incoming.news(if self.has_stamps { 3 } else { 4 }) } else { 0 };
         let blocks = if blocks > 0 { 4 + 8 * blocks } else { 0 };
         self.segment.saturating_sub(self.fixed_options() + blocks).max(1)
