@@ -7,14 +7,10 @@ use crate::documents::{Documents, Renderer, RenderingId};
 use crate::files::{Files, Offer};
 use crate::limits;
 use crate::request::{HeadRange, Parser, Progress, Request};
-use crate::response::{self, Date, Head, Refusal, Status};
+use crate::response::{self, Date, Head, Persistence, Refusal, Status};
 use crate::site::{ResourceId, Site};
 use crate::stored::{self, Asked, Commit, Upload};
 use crate::transport::Stream;
-
-/// Bytes of the longest body in memory that is copied behind its head: to have the transport refer
-/// to one that short costs more than the copy.
-const SHORT_BODY: usize = 512;
 
 /// Counts of what a server has done. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -280,9 +276,14 @@ impl Connection {
             Answer::Whole(id) => {
                 let resource = shared.site.resource(id);
                 let (head, date, bytes) = (resource.head(), shared.date.field(), resource.bytes());
-                // A short one goes along with the head.
-                let at = if decision.with_body && bytes.len() <= SHORT_BODY { bytes.len() } else { 0 };
-                put(&[head, date, persistence.tail(), &bytes[..at]], stream, &mut shared.tally)?;
+                let is_short = decision.with_body && resource.is_short();
+                let (at, tally) = (if is_short { bytes.len() } else { 0 }, &mut shared.tally);
+                // What follows nearly all heads lies behind this one.
+                match persistence {
+                    Persistence::Keep if is_short && date.is_empty() => put(&[resource.answer()], stream, tally)?,
+                    Persistence::Keep if is_short => put(&[head, date, resource.rest()], stream, tally)?,
+                    _ => put(&[head, date, persistence.tail(), &bytes[..at]], stream, tally)?,
+                }
                 shared.tally.requests_refused += u64::from(shared.site.is_not_found(id));
                 (Source::Resource(id), at, bytes.len())
             }
@@ -321,6 +322,10 @@ impl Connection {
         };
         let (source, at, end) = body;
         let end = if decision.with_body { end } else { at };
+        if at == end {
+            self.consume_head(decision, stream);
+            return Some(self.end_response(decision.after, stream, shared));
+        }
         Some(self.begin_body(decision, Body { source, at, end, after: decision.after }, stream, shared))
     }
 

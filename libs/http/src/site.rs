@@ -9,13 +9,17 @@
 
 use crate::caching::{self, Caching};
 use crate::media;
-use crate::response::{self, Status};
+use crate::response::{self, Persistence, Status};
 use crate::target::{self, Path};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+
+/// Bytes of the longest body in memory that is copied behind its head: to have the transport refer
+/// to one that short costs more than the copy.
+const SHORT_BODY: usize = 512;
 
 /// Names a resource within its site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +74,12 @@ pub struct Resource {
     form: String,
     /// The fields that answers with parts of it have too (RFC 9110 §15.3.7).
     fields: String,
-    /// The head of the usual response, without its tail; of a redirect, up to the end of its path.
-    head: Box<[u8]>,
+    /// The usual response in one piece: its head, the tail of one after which the connection goes
+    /// on, and the body if that is short. Of others than files and error pages it is the head
+    /// alone; of a redirect, up to the end of its path.
+    answer: Box<[u8]>,
+    /// Bytes of the head, without its tail.
+    head_length: usize,
     /// The head of a 304, without its tail; empty where there is none.
     not_modified: Box<[u8]>,
     /// The same as gzip.
@@ -130,7 +138,22 @@ impl Resource {
 
     /// The head of the response that sends all of it, without its tail.
     pub fn head(&self) -> &[u8] {
-        &self.head
+        &self.answer[..self.head_length]
+    }
+
+    /// Whether the body is so short that it is copied behind its head.
+    pub(crate) fn is_short(&self) -> bool {
+        self.content.len() <= SHORT_BODY
+    }
+
+    /// The response that sends all of it, if that is short, after which the connection goes on.
+    pub(crate) fn answer(&self) -> &[u8] {
+        &self.answer
+    }
+
+    /// What follows the head in [`Self::answer`].
+    pub(crate) fn rest(&self) -> &[u8] {
+        &self.answer[self.head_length..]
     }
 
     /// The head of the response to a client that has it already, without its tail.
@@ -226,7 +249,8 @@ fn document_resource(document: &Document, number: u16) -> Resource {
         media: document.media,
         tag: String::new(),
         form: String::new(),
-        head: Box::default(),
+        answer: Box::default(),
+        head_length: 0,
         not_modified: head(Status::NotModified, &fields),
         fields,
         gzip: None,
@@ -282,7 +306,8 @@ fn file_resource(path: String, content: &'static [u8], media: &'static str, cach
         form: format!("Content-Type: {media}\r\n"),
         fields: format!("ETag: {tag}\r\nCache-Control: {caching}\r\n"),
         tag,
-        head: Box::default(),
+        answer: Box::default(),
+        head_length: 0,
         not_modified: Box::default(),
         gzip: None,
     };
@@ -295,8 +320,17 @@ impl Resource {
     fn render(&mut self) {
         let Self { form, fields, content, .. } = self;
         let length = content.len();
-        self.head = head(Status::Ok, &format!("{form}Content-Length: {length}\r\nAccept-Ranges: bytes\r\n{fields}"));
+        let head_of_all =
+            head(Status::Ok, &format!("{form}Content-Length: {length}\r\nAccept-Ranges: bytes\r\n{fields}"));
         self.not_modified = head(Status::NotModified, fields);
+        self.set_answer(head_of_all);
+    }
+
+    /// Sets the usual response to one with this head.
+    fn set_answer(&mut self, head: Box<[u8]>) {
+        self.head_length = head.len();
+        let body = if self.is_short() { self.content } else { &[] };
+        self.answer = [&head, Persistence::Keep.tail(), body].concat().into();
     }
 }
 
@@ -304,6 +338,7 @@ impl Resource {
 /// follow.
 fn redirect_resource(name: &str) -> Resource {
     let fields = format!("Content-Length: 0\r\nLocation: /{}/", escaped(name));
+    let head = head(Status::MovedPermanently, &fields);
     Resource {
         path: format!("/{name}"),
         kind: Kind::Redirect,
@@ -312,7 +347,8 @@ fn redirect_resource(name: &str) -> Resource {
         tag: String::new(),
         form: String::new(),
         fields: String::new(),
-        head: head(Status::MovedPermanently, &fields),
+        head_length: head.len(),
+        answer: head,
         not_modified: Box::default(),
         gzip: None,
     }
@@ -322,7 +358,7 @@ fn redirect_resource(name: &str) -> Resource {
 /// request finds it.
 fn not_found_resource(content: &'static [u8]) -> Resource {
     let fields = format!("Content-Type: {}\r\nContent-Length: {}\r\n", media::HTML, content.len());
-    Resource {
+    let mut resource = Resource {
         path: String::new(),
         kind: Kind::Fixed,
         content,
@@ -330,10 +366,13 @@ fn not_found_resource(content: &'static [u8]) -> Resource {
         tag: String::new(),
         form: String::new(),
         fields: String::new(),
-        head: head(Status::NotFound, &fields),
+        answer: Box::default(),
+        head_length: 0,
         not_modified: Box::default(),
         gzip: None,
-    }
+    };
+    resource.set_answer(head(Status::NotFound, &fields));
+    resource
 }
 
 /// A folder's name as it may stand in a URL.

@@ -115,7 +115,7 @@ impl Header {
     /// Writes the header to the start of `bytes`, and returns [`Self::length`]; 0, if there are
     /// fewer bytes than that. Its checksum and urgent pointer are 0: the checksum is for whoever
     /// knows the IP addresses and the payload, or for the device.
-    #[inline]
+    #[inline(always)]
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
         let length = self.length();
         let Some((fixed, space)) = bytes.split_first_chunk_mut::<SHORTEST>() else { return 0 };

@@ -30,6 +30,16 @@ impl Key {
         let ports = u32::from(remote.1.swap_bytes()) | u32::from(local.1.swap_bytes()) << 16;
         Self { remote: words(remote.0), local: words(local.0), ports }
     }
+
+    /// Returns the addresses of sender and receiver, of either version.
+    #[inline]
+    pub(super) fn addresses(&self, is_version_4: bool) -> (IpAddr, IpAddr) {
+        let address = |[first, second]: [u64; 2]| match is_version_4 {
+            true => IpAddr::from((first as u32).to_le_bytes()),
+            false => IpAddr::from((u128::from(first) | u128::from(second) << 64).to_le_bytes()),
+        };
+        (address(self.remote), address(self.local))
+    }
 }
 
 /// A TCP segment.
@@ -169,6 +179,7 @@ mod tests {
             let of = |four: [u8; 4], six: u8| if version == 4 { IpAddr::from(four) } else { IpAddr::from([six; 16]) };
             let (remote, local) = ((of([10, 0, 0, 1], 1), 0xc001), (of([10, 0, 0, 2], 2), 80));
             assert_eq!(segment.key, Key::new(remote, local));
+            assert_eq!(segment.key.addresses(version == 4), (remote.0, local.0));
             for flags in [0x12, 0x04, 0x06, 0x10, 0x18, 0x11] {
                 let segment = super::segment(&frame(version, flags)).expect("TCP");
                 assert!(!segment.opens(), "{flags:#x}");

@@ -16,8 +16,9 @@ use culm_tcp::{Header, LONGEST_HEADER};
 /// A station's hardware address.
 pub(super) type Link = [u8; ethernet::ADDRESS];
 
-/// Bytes of the longest headers before TCP's.
+/// Bytes of the longest headers before TCP's: no more than IPv4's with the shortest of TCP.
 const LONGEST: usize = ETHERNET_HEADER + ipv6::HEADER;
+const _: () = assert!(LONGEST <= ETHERNET_HEADER + ipv4::HEADER + tcp::HEADER);
 
 /// Bytes of the longest packet without payload.
 pub(super) const LONGEST_PACKET: usize = ipv6::HEADER + LONGEST_HEADER;
@@ -129,9 +130,12 @@ impl Route {
             ..PacketHeader::default()
         };
         transmitter.send_described(before + tcp + length, &description, |frame| {
+            // Copied at a length that the compiler knows: what is too much of IPv4's lies where
+            // TCP's header comes.
+            let Some(start) = frame.first_chunk_mut() else { return };
+            *start = self.head.0;
             let Some((head, rest)) = frame.split_at_mut_checked(before) else { return };
             let Some((segment, payload)) = rest.split_at_mut_checked(tcp) else { return };
-            head.copy_from_slice(&self.head.0[..before]);
             self.complete(head, tcp + length);
             if is_ect {
                 self.set_markable(head);

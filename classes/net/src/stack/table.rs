@@ -182,7 +182,7 @@ impl Slot {
     /// Sends a segment, or as many as the device divides at once. Returns whether there was one;
     /// what there was needs the buffer that the transmitter is ready with. Much is not sent in
     /// single segments where a large buffer comes back soon: [`Self::awaits_large`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn transmit(&mut self, transmitter: &mut Transmitter, now: culm_tcp::Instant) -> bool {
         let is_long = self.connection.unacknowledged() > SHORT && self.route.is_divisible();
         let has_large = is_long && transmitter.has_large();

@@ -235,7 +235,7 @@ impl Tcp {
             slot.phase() == Phase::TimeWait || slot.connection.state() == State::Closed
         });
         let is_ours = is_over && self.listens(segment.local_port);
-        let read = || UnmatchedSegment::read(frame, segment.key, self.mac, addresses);
+        let read = || UnmatchedSegment::read(frame, segment, self.mac, addresses);
         if is_ours && segment.opens() {
             let hash = self.table.hash(&segment.key);
             if let Some(candidate) = self.syn_queue.consider(hash, times.now)
@@ -273,7 +273,7 @@ impl Tcp {
         match found {
             Some(index) => self.deliver(index, frame, segment, times),
             None => {
-                if let Some((stray, _)) = UnmatchedSegment::read(frame, segment.key, self.mac, addresses)
+                if let Some((stray, _)) = UnmatchedSegment::read(frame, segment, self.mac, addresses)
                     && let Some(reset) = reset_for(&stray.header, stray.length)
                 {
                     // Where there is no buffer, the sender asks again.

@@ -70,9 +70,15 @@ impl Wheel {
         // Round up, so that a slot that is looked at in a step finds its deadline passed.
         let step = ((at.ticks() >> self.shift) + 1).clamp(self.step, self.step + SPOKES - 1);
         if step < self.entries[slot].step {
-            self.cancel(slot);
-            self.list(slot, step);
+            self.bring_forward(slot, step);
         }
+    }
+
+    /// Lists `slot` for an earlier step than before.
+    #[inline(never)]
+    fn bring_forward(&mut self, slot: usize, step: u64) {
+        self.cancel(slot);
+        self.list(slot, step);
     }
 
     /// Forgets the timer of `slot`.
