@@ -276,12 +276,15 @@ impl Connection {
             Answer::Whole(id) => {
                 let resource = shared.site.resource(id);
                 let (head, date, bytes) = (resource.head(), shared.date.field(), resource.bytes());
-                let is_short = decision.with_body && resource.is_short();
-                let (at, tally) = (if is_short { bytes.len() } else { 0 }, &mut shared.tally);
-                // What follows nearly all heads lies behind this one.
+                // A short one goes along with the head.
+                let (is_short, with_body) = (resource.is_short(), decision.with_body);
+                let (at, tally) = (if is_short && with_body { bytes.len() } else { 0 }, &mut shared.tally);
                 match persistence {
-                    Persistence::Keep if is_short && date.is_empty() => put(&[resource.answer()], stream, tally)?,
-                    Persistence::Keep if is_short => put(&[head, date, resource.rest()], stream, tally)?,
+                    // What follows nearly all heads lies behind this one.
+                    Persistence::Keep if with_body || !is_short => match date {
+                        [] => put(&[resource.answer()], stream, tally)?,
+                        date => put(&[head, date, resource.rest()], stream, tally)?,
+                    },
                     _ => put(&[head, date, persistence.tail(), &bytes[..at]], stream, tally)?,
                 }
                 shared.tally.requests_refused += u64::from(shared.site.is_not_found(id));

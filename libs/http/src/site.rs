@@ -146,7 +146,8 @@ impl Resource {
         self.content.len() <= SHORT_BODY
     }
 
-    /// The response that sends all of it, if that is short, after which the connection goes on.
+    /// The response that sends all of it and after which the connection goes on, as far as it is to
+    /// be copied: without the body, if that is not short.
     pub(crate) fn answer(&self) -> &[u8] {
         &self.answer
     }

@@ -84,7 +84,7 @@ impl Header {
     ///
     /// The checksum is not looked at: whoever took the packet has checked it, or had the device do
     /// so. Reserved bits and the urgent pointer are ignored (RFC 6093: urgent data is data).
-    #[inline]
+    #[inline(always)]
     pub fn parse(bytes: &[u8]) -> Result<(Self, usize), Malformed> {
         let (fixed, _) = bytes.split_first_chunk::<SHORTEST>().ok_or(Malformed::Truncated)?;
         let length = usize::from(fixed[12] >> 4) * 4;

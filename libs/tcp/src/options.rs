@@ -80,19 +80,22 @@ impl Options {
     ///
     /// Unknown kinds are skipped, and so are known ones of a wrong length. At a length that leads
     /// nowhere reading ends, and what was read up to there counts (RFC 9293, §3.1, MUST-6, MUST-7).
-    #[inline]
+    #[inline(always)]
     pub fn parse(bytes: &[u8]) -> Self {
+        let mut options = Self::default();
         // The form that nearly all segments of an established connection have (RFC 7323, A).
         if let [NO_OPERATION, NO_OPERATION, TIMESTAMPS, 10, stamps @ ..] = bytes
             && let Ok(stamps) = <[u8; 8]>::try_from(stamps)
         {
-            return Self { timestamps: Some(read_timestamps(&stamps)), ..Self::default() };
+            options.timestamps = Some(read_timestamps(&stamps));
+        } else {
+            options.read_all(bytes);
         }
-        Self::parse_any(bytes)
+        options
     }
 
-    fn parse_any(mut bytes: &[u8]) -> Self {
-        let mut options = Self::default();
+    #[inline(never)]
+    fn read_all(&mut self, mut bytes: &[u8]) {
         while let [kind, rest @ ..] = bytes {
             match *kind {
                 END => break,
@@ -104,10 +107,9 @@ impl Options {
             }
             let Some(length) = rest.first().map(|length| usize::from(*length)) else { break };
             let Some(value) = bytes.get(2..length) else { break };
-            options.read(*kind, value);
+            self.read(*kind, value);
             bytes = bytes.get(length..).unwrap_or(&[]);
         }
-        options
     }
 
     /// Takes the option of a kind, if its value has the length that it must have.
