@@ -282,7 +282,7 @@ impl Connection {
                 match persistence {
                     // What follows nearly all heads lies behind this one.
                     Persistence::Keep if with_body || !is_short => match date {
-                        [] => put(&[resource.answer()], stream, tally)?,
+                        [] => put_static(resource.answer(), stream, tally)?,
                         date => put(&[head, date, resource.rest()], stream, tally)?,
                     },
                     _ => put(&[head, date, persistence.tail(), &bytes[..at]], stream, tally)?,
@@ -490,6 +490,17 @@ pub(crate) fn put<S: Stream, const COUNT: usize>(
         put_apart(pieces, length, stream)?;
     }
     tally.bytes += length as u64;
+    Some(())
+}
+
+/// Sends bytes that stay where they are, if all of them find room, be it that the transport copies
+/// them.
+#[inline]
+fn put_static<S: Stream>(bytes: &'static [u8], stream: &mut S, tally: &mut Tally) -> Option<()> {
+    if stream.room() < bytes.len() || stream.send_static(bytes) < bytes.len() {
+        return None;
+    }
+    tally.bytes += bytes.len() as u64;
     Some(())
 }
 

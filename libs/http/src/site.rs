@@ -77,7 +77,7 @@ pub struct Resource {
     /// The usual response in one piece: its head, the tail of one after which the connection goes
     /// on, and the body if that is short. Of others than files and error pages it is the head
     /// alone; of a redirect, up to the end of its path.
-    answer: Box<[u8]>,
+    answer: &'static [u8],
     /// Bytes of the head, without its tail.
     head_length: usize,
     /// The head of a 304, without its tail; empty where there is none.
@@ -148,8 +148,8 @@ impl Resource {
 
     /// The response that sends all of it and after which the connection goes on, as far as it is to
     /// be copied: without the body, if that is not short.
-    pub(crate) fn answer(&self) -> &[u8] {
-        &self.answer
+    pub(crate) fn answer(&self) -> &'static [u8] {
+        self.answer
     }
 
     /// What follows the head in [`Self::answer`].
@@ -250,7 +250,7 @@ fn document_resource(document: &Document, number: u16) -> Resource {
         media: document.media,
         tag: String::new(),
         form: String::new(),
-        answer: Box::default(),
+        answer: &[],
         head_length: 0,
         not_modified: head(Status::NotModified, &fields),
         fields,
@@ -307,7 +307,7 @@ fn file_resource(path: String, content: &'static [u8], media: &'static str, cach
         form: format!("Content-Type: {media}\r\n"),
         fields: format!("ETag: {tag}\r\nCache-Control: {caching}\r\n"),
         tag,
-        answer: Box::default(),
+        answer: &[],
         head_length: 0,
         not_modified: Box::default(),
         gzip: None,
@@ -331,8 +331,13 @@ impl Resource {
     fn set_answer(&mut self, head: Box<[u8]>) {
         self.head_length = head.len();
         let body = if self.is_short() { self.content } else { &[] };
-        self.answer = [&head, Persistence::Keep.tail(), body].concat().into();
+        self.answer = kept([&head, Persistence::Keep.tail(), body].concat());
     }
+}
+
+/// Keeps bytes for good, as transports may refer to them: a site is made once.
+fn kept(bytes: Vec<u8>) -> &'static [u8] {
+    Box::leak(bytes.into_boxed_slice())
 }
 
 /// The redirect from a folder's name without its slash. Its head ends in the path, for the query to
@@ -349,7 +354,7 @@ fn redirect_resource(name: &str) -> Resource {
         form: String::new(),
         fields: String::new(),
         head_length: head.len(),
-        answer: head,
+        answer: kept(head.into_vec()),
         not_modified: Box::default(),
         gzip: None,
     }
@@ -367,7 +372,7 @@ fn not_found_resource(content: &'static [u8]) -> Resource {
         tag: String::new(),
         form: String::new(),
         fields: String::new(),
-        answer: Box::default(),
+        answer: &[],
         head_length: 0,
         not_modified: Box::default(),
         gzip: None,
