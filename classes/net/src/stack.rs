@@ -382,7 +382,7 @@ impl Stack {
 
     fn note_addresses(&mut self) {
         self.names.take_lease(self.host.lease());
-        self.ports.addresses = Addresses::new(self.client.mac(), self.host.addresses());
+        self.ports.set_addresses(Addresses::new(self.client.mac(), self.host.addresses()));
     }
 }
 

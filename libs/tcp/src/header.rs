@@ -94,15 +94,16 @@ impl Header {
             None => return Err(Malformed::Truncated),
         };
         let number = |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
-        let header = Self {
+        let mut header = Self {
             source: u16::from_be_bytes([fixed[0], fixed[1]]),
             destination: u16::from_be_bytes([fixed[2], fixed[3]]),
             sequence: Sequence(number(4)),
             acknowledgement: Sequence(number(8)),
             flags: Flags(fixed[13]),
             window: u16::from_be_bytes([fixed[14], fixed[15]]),
-            options: Options::parse(options),
+            options: Options::default(),
         };
+        header.options.take(options);
         Ok((header, length))
     }
 

@@ -80,18 +80,24 @@ impl Options {
     ///
     /// Unknown kinds are skipped, and so are known ones of a wrong length. At a length that leads
     /// nowhere reading ends, and what was read up to there counts (RFC 9293, §3.1, MUST-6, MUST-7).
-    #[inline(always)]
+    #[inline]
     pub fn parse(bytes: &[u8]) -> Self {
         let mut options = Self::default();
+        options.take(bytes);
+        options
+    }
+
+    /// Does what [`Self::parse`] does, where these options are to stay.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, bytes: &[u8]) {
         // The form that nearly all segments of an established connection have (RFC 7323, A).
         if let [NO_OPERATION, NO_OPERATION, TIMESTAMPS, 10, stamps @ ..] = bytes
             && let Ok(stamps) = <[u8; 8]>::try_from(stamps)
         {
-            options.timestamps = Some(read_timestamps(&stamps));
+            self.timestamps = Some(read_timestamps(&stamps));
         } else {
-            options.read_all(bytes);
+            self.read_all(bytes);
         }
-        options
     }
 
     #[inline(never)]

@@ -187,30 +187,26 @@ impl<E: BufferEntry> Transmitter<E> {
     /// into segments of that size. Returns whether it was sent: not if no buffer is free, none
     /// holds `length`, or the device does not divide frames.
     #[cfg(feature = "stack")]
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send_described(
         &mut self,
         length: usize,
         header: &PacketHeader,
         write: impl FnOnce(&mut [u8]),
     ) -> bool {
-        if header.segment_size == 0 {
-            let offload = self.offloads_checksum();
-            let finish = |frame: &mut [u8]| {
-                write(frame);
-                (checksum::finish(frame, header, offload), ())
-            };
-            return self.send(length, finish).is_some();
-        }
-        if !self.has_large() || length > LARGEST_PACKET - HEADROOM {
+        let (divides, offload) = (header.segment_size != 0, self.offloads_checksum());
+        let longest = if divides { LARGEST_PACKET - HEADROOM } else { self.longest_frame() };
+        let is_ready = if divides { self.has_large() } else { self.is_ready() };
+        if length > longest || !is_ready {
             return false;
         }
-        let Some(offset) = self.spare_large.take() else { return false };
-        let as_it_is = |frame: &mut [u8]| {
+        let spare = if divides { self.spare_large.take() } else { self.spare.take() };
+        let Some(offset) = spare else { return false };
+        let sent = self.send_in(offset, length, |frame| {
             write(frame);
-            Some((*header, ()))
-        };
-        self.send_in(offset, length, as_it_is).is_some()
+            Some((if divides { *header } else { checksum::finish(frame, header, offload) }, ()))
+        });
+        sent.is_some()
     }
 
     /// Sends the packet of many segments of `length` bytes that `write` makes, with the header that

@@ -72,8 +72,14 @@ impl Addresses {
 pub(super) struct Ports {
     /// As they lie in a packet; 0 for none.
     ports: [u16; PORTS],
-    pub(super) addresses: Addresses,
+    addresses: Addresses,
+    /// What the frames begin with that are looked at: [`Addresses::to`], or [`NOTHING`] while no
+    /// port is bound.
+    to: u64,
 }
+
+/// What no frame begins with, without the last two of eight bytes.
+const NOTHING: u64 = u64::MAX;
 
 /// Where in its frame a datagram is.
 #[derive(Clone, Copy)]
@@ -102,6 +108,13 @@ impl Ports {
         } else {
             culm::error!("a port is not bound: a stack binds at most {PORTS} ports");
         }
+        self.to = self.addresses.to;
+    }
+
+    /// Sets this station's addresses.
+    pub(super) fn set_addresses(&mut self, addresses: Addresses) {
+        self.to = if self.ports == [0; PORTS] { NOTHING } else { addresses.to };
+        self.addresses = addresses;
     }
 
     /// Returns whether datagrams for `port` are taken.
@@ -136,7 +149,7 @@ impl Ports {
     #[inline(always)]
     fn recognise(&self, frame: &[u8]) -> Option<DatagramOffsets> {
         let head = frame.first_chunk::<HEADERS_4>()?;
-        if double(head, ethernet::DESTINATION) & WITHOUT_LAST_TWO != self.addresses.to {
+        if double(head, ethernet::DESTINATION) & WITHOUT_LAST_TWO != self.to {
             return None;
         }
         match half(head, ethernet::TYPE) {

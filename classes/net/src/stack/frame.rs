@@ -108,7 +108,7 @@ impl Route {
     /// Sends a segment with `length` bytes of payload, which `fill` writes. If `each` is 0 it is
     /// one; else the device divides it into segments with so many bytes of payload each. Where it
     /// `is_ect`, routers may mark it. Returns whether there was a buffer.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send(
         &self,
         transmitter: &mut Transmitter,

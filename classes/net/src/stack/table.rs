@@ -188,11 +188,12 @@ impl Slot {
         let has_large = is_long && transmitter.has_large();
         self.connection.set_longest_train(if has_large { LONGEST_TRAIN } else { 0 });
         self.connection.set_train_awaited(is_long && !has_large && transmitter.offloads_segmentation());
-        let Some(sent) = self.connection.transmit(now) else { return false };
+        // Where it is: it is large.
+        let Some(sent) = &self.connection.transmit(now) else { return false };
         let each = if sent.length > sent.segment { sent.segment as u16 } else { 0 };
         let (connection, outbox) = (&mut self.connection, &self.outbox);
         self.route.send(transmitter, &sent.header, sent.length as usize, each, sent.is_ect, |mut place| {
-            connection.parts(&sent, |part| place = outbox.copy(part, core::mem::take(&mut place)));
+            connection.parts(sent, |part| place = outbox.copy(part, core::mem::take(&mut place)));
         });
         true
     }

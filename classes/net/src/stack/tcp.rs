@@ -163,15 +163,16 @@ impl Tcp {
     #[inline(always)]
     fn deliver(&mut self, index: usize, frame: &[u8], segment: &Segment, times: Times) {
         let bytes = segment.of(frame);
-        let Ok((header, length)) = Header::parse(bytes) else { return };
-        let payload = bytes.get(length..).unwrap_or_default();
+        // Where it is: it is large.
+        let Ok((header, length)) = &Header::parse(bytes) else { return };
+        let payload = bytes.get(*length..).unwrap_or_default();
         let slot = &mut self.table[index];
         if segment.is_marked {
-            slot.connection.note_mark(&header, payload.len() as u32);
+            slot.connection.note_mark(header, payload.len() as u32);
         }
         match wire::array(frame, ethernet::SOURCE) {
-            Some(link) if *link != slot.route.link() => slot.receive_from(*link, &header, payload, times.tcp),
-            _ => slot.receive(&header, payload, times.tcp),
+            Some(link) if *link != slot.route.link() => slot.receive_from(*link, header, payload, times.tcp),
+            _ => slot.receive(header, payload, times.tcp),
         }
         self.after_ingress(index, times.now);
     }

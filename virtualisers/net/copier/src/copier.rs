@@ -100,10 +100,7 @@ impl Copier {
         if !self.client.link.is_live() {
             return self.device.link.input.available() > 0;
         }
-        loop {
-            if self.device.link.input.available() == 0 {
-                return false;
-            }
+        while self.device.link.input.available() > 0 {
             let Some(offset) = self.look_for(false) else { return true };
             if !self.fill(offset) {
                 self.stash.keep(offset, false);
@@ -114,6 +111,7 @@ impl Copier {
                 self.gather(large);
             }
         }
+        false
     }
 
     /// Returns the next buffer of that size that the client provides, or one that came while the
