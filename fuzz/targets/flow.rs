@@ -12,8 +12,8 @@ mod input;
 
 use culm_flow::rewrite::{clamp_mss, count_hop, translate, translate_error};
 use culm_flow::{
-    Direction, Flow, Followed, Fragments, Inward, Key, LONGEST_ANSWER, Nat, Packet, Pool, Problem, Settings, Table,
-    Timeouts, Tracked, Transport, Tuple, answer, checksum_is_right, memory_words,
+    Direction, Flow, Followed, Fragments, Inward, Key, LONGEST_ANSWER, Nat, Packet, Plain, Pool, Problem, Settings,
+    Table, Timeouts, Tracked, Transport, Tuple, answer, checksum_is_right, memory_words,
 };
 use culm_packet::checksum::Sum;
 use input::Input;
@@ -64,7 +64,21 @@ fn stays(was_right: Option<bool>, is_right: Option<bool>) -> bool {
     was_right == Some(false) || was_right == is_right
 }
 
+/// What the short way takes for a plain packet is one to the general way, too, which rewrites it
+/// the same.
+fn forward_plain(bytes: &[u8]) {
+    let Some(plain) = Plain::read(bytes) else { return };
+    let packet = Packet::read(bytes).expect("what is plain is a packet");
+    assert_eq!((plain.length, plain.hops, plain.is_v4()), (packet.length, packet.hops, packet.source.is_ipv4()));
+    assert!(packet.fragment.is_none() && packet.tuple().is_some());
+    let (mut short, mut general) = (bytes.to_vec(), bytes.to_vec());
+    let is_forwarded = plain.rewrite(&mut short, None, false).is_some();
+    assert_eq!(is_forwarded, count_hop(&mut general, &packet).is_some());
+    assert!(!is_forwarded || short == general);
+}
+
 fn forward(bytes: &mut [u8], packet: Packet, input: &mut Input<'_>) {
+    forward_plain(bytes);
     assert!(packet.payload <= packet.length && packet.length <= bytes.len());
     let was_right = checksum_is_right(&packet, bytes);
     let mut out = [0; LONGEST_ANSWER];
@@ -207,7 +221,8 @@ fuzz_target!(|bytes: &[u8]| {
             let word = &memory[usize::from(input.byte()) % memory.len()];
             let (mut again, spoilt) = (nat(), u64::from(kind & 8) << (input.byte() % 60));
             word.store(word.load(Relaxed) ^ spoilt, Relaxed);
-            let (table, adopted) = Table::adopt(&settings(2), &memory, router.now, |flow| again.believe(flow));
+            let (table, adopted) =
+                Table::adopt(&settings(2), &memory, router.now, |flow| again.believe(flow).then_some(flow.tag));
             assert!(spoilt != 0 || adopted.kept + adopted.refused == router.table.count());
             is_sound(&table, &again, router.now);
             (router.table, router.nat) = (table, again);

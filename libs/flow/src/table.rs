@@ -133,13 +133,14 @@ impl<'a> Table<'a> {
     }
 
     /// The table that a previous life left in `memory`, as far as it can be believed: each flow is
-    /// checked by itself, and kept if `believe` says so of it. `now` is in milliseconds of a clock
-    /// that the previous life had, too.
+    /// checked by itself, and kept if `believe` says so of it: it returns what is to be remembered
+    /// of the flow from now on ([`Flow::tag`]). `now` is in milliseconds of a clock that the
+    /// previous life had, too.
     pub fn adopt(
         settings: &Settings,
         memory: &'a [AtomicU64],
         now: u64,
-        mut believe: impl FnMut(&Flow) -> bool,
+        mut believe: impl FnMut(&Flow) -> Option<u64>,
     ) -> (Self, Adopted) {
         let mut table = Self::bare(settings, memory);
         let mut adopted = Adopted::default();
@@ -152,7 +153,11 @@ impl<'a> Table<'a> {
         order.sort_unstable();
         for (_, slot) in order {
             let flow = table.records.checked(slot, now);
-            if flow.is_some_and(|flow| table.can_enter(&flow, now) && believe(&flow)) {
+            let flow = flow.filter(|flow| table.can_enter(flow, now));
+            if let Some((flow, tag)) = flow.and_then(|flow| Some((flow, believe(&flow)?))) {
+                if tag != flow.tag {
+                    table.records.set_tag(slot, tag);
+                }
                 table.enter(slot);
                 adopted.kept += 1;
             } else {

@@ -7,6 +7,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use culm_flow::{Flow, Watch};
 
 /// Flows that are shown at most.
@@ -38,7 +39,7 @@ impl Flows {
     /// The flows in this memory. Of `most` the counts are remembered; those with higher numbers are
     /// shown too, at a rate of 0.
     pub(crate) fn new(watch: Watch<'static>, most: usize) -> Self {
-        let busiest = Vec::with_capacity(SHOWN + 1);
+        let busiest = Vec::with_capacity(2 * SHOWN);
         Self { watch, before: vec![[0; 2]; most].into_boxed_slice(), time: 0, count: 0, busiest }
     }
 
@@ -71,22 +72,22 @@ impl Flows {
                 let carried = bytes.checked_sub(before).unwrap_or(bytes);
                 if is_first { 0 } else { carried.saturating_mul(1000) / passed.max(1) }
             };
-            self.note(Busy { flow, rates: [rate(0), rate(1)] });
+            self.busiest.push(Busy { flow, rates: [rate(0), rate(1)] });
+            // Of twice as many the half stays: a step in the middle for each flow.
+            if self.busiest.len() == 2 * SHOWN {
+                self.busiest.select_nth_unstable_by_key(SHOWN, Busy::rank);
+                self.busiest.truncate(SHOWN);
+            }
         }
-    }
-
-    /// Puts a flow among the busiest, if it is one of them.
-    fn note(&mut self, busy: Busy) {
-        let rank = |busy: &Busy| {
-            let [a, b] = busy.rates;
-            let [c, d] = busy.flow.bytes;
-            (a.saturating_add(b), c.saturating_add(d))
-        };
-        if self.busiest.len() >= SHOWN && self.busiest.last().is_some_and(|last| rank(last) >= rank(&busy)) {
-            return;
-        }
-        let at = self.busiest.partition_point(|other| rank(other) >= rank(&busy));
-        self.busiest.insert(at, busy);
+        self.busiest.sort_unstable_by_key(Busy::rank);
         self.busiest.truncate(SHOWN);
+    }
+}
+
+impl Busy {
+    /// Returns what those that carry most have least of: what they carry just now, then in all.
+    fn rank(&self) -> Reverse<(u64, u64)> {
+        let ([a, b], [c, d]) = (self.rates, self.flow.bytes);
+        Reverse((a.saturating_add(b), c.saturating_add(d)))
     }
 }

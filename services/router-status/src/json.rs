@@ -83,8 +83,9 @@ fn rules(into: &mut Bounded<'_>, shown: &Shown) -> fmt::Result {
         write!(into, "{}{{\"line\":{line},\"packets\":{count},\"rule\":", if index == 0 { "" } else { "," })?;
         let words = words.trim();
         let cut = words.char_indices().nth(LINE).and_then(|(end, _)| words.get(..end)).unwrap_or(words);
-        string(into, cut)?;
-        into.write_char('}')?;
+        string_begun(into, cut)?;
+        // What is left out is said to be.
+        into.write_str(if cut.len() < words.len() { "…\"}" } else { "\"}" })?;
     }
     write!(into, "],\"left_out\":{left_out}}}")
 }
@@ -170,6 +171,12 @@ fn counters(into: &mut impl Write, observation: &Observation) -> fmt::Result {
 
 /// Writes a string of JSON (RFC 8259 §7).
 fn string(into: &mut impl Write, text: &str) -> fmt::Result {
+    string_begun(into, text)?;
+    into.write_char('"')
+}
+
+/// Writes a string without its end.
+fn string_begun(into: &mut impl Write, text: &str) -> fmt::Result {
     into.write_char('"')?;
     for letter in text.chars() {
         match letter {
@@ -178,5 +185,5 @@ fn string(into: &mut impl Write, text: &str) -> fmt::Result {
             letter => into.write_char(letter)?,
         }
     }
-    into.write_char('"')
+    Ok(())
 }

@@ -98,6 +98,9 @@ fn so_many_rules_are_shown_as_there_is_room_for() {
     let value: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
     let list = value["rules"]["list"].as_array().expect("a list");
     let left_out = value["rules"]["left_out"].as_u64().expect("a number");
+    // Of a long rule the rest is left out, which is said.
+    let rule = list[0]["rule"].as_str().expect("a text");
+    assert!(rule.chars().count() == 161 && rule.ends_with("11…"), "{rule}");
     assert!(out.len() < 300 << 10 && left_out > 1000, "{} bytes", out.len());
     assert_eq!((list.len() as u64 + left_out, list.last().map(|rule| rule["packets"].clone())), (4097, Some(9.into())));
 }
@@ -144,6 +147,18 @@ fn flows_beyond_those_that_are_remembered_are_shown_without_a_rate() {
     }
     let rates = flows.busiest().iter().filter(|busy| busy.rates == [128, 0]).count();
     assert_eq!((rates, flows.busiest().last().map(|busy| busy.rates)), (4, Some([0, 0])));
+}
+
+#[test]
+fn the_busiest_are_found_in_whatever_order_they_come() {
+    let (mut table, mut flows) = table();
+    for index in 0..450_u16 {
+        pass(&mut table, 1 + index, usize::from(index) * 199 % 450);
+    }
+    flows.look(1000);
+    let bytes: Vec<u64> = flows.busiest().iter().map(|busy| busy.flow.bytes[0]).collect();
+    let expected: Vec<u64> = (0..SHOWN as u64).map(|rank| 28 + 449 - rank).collect();
+    assert_eq!(bytes, expected);
 }
 
 /// Reads a request, and has `see` look at what it asks for.

@@ -36,13 +36,13 @@ use culm_net::{Client, PacketHeader};
 use desk::Desk;
 use router::{Cards, LONGEST_FRAME, Router, Tally};
 
-culm::component!(Gateway);
+culm::component!(Forwarder);
 
 /// Frames of each network in its turn, and turns of each in a round.
 const FRAMES: usize = 32;
 const TURNS: usize = 8;
 
-struct Gateway {
+struct Forwarder {
     clients: Vec<Client>,
     desk: Desk,
     router: Router,
@@ -50,7 +50,7 @@ struct Gateway {
     whole: Box<[u8]>,
 }
 
-impl Component for Gateway {
+impl Component for Forwarder {
     type Config = Config;
     type Connections = Connections;
 
@@ -66,7 +66,7 @@ impl Component for Gateway {
     }
 }
 
-impl Gateway {
+impl Forwarder {
     fn turn(&mut self) {
         self.desk.serve(&mut self.router);
         run_rounds(ROUNDS, || self.round());

@@ -148,7 +148,7 @@ impl Router {
         let stations = networks.all().iter().map(|network| Station::new(network.link, secrets.neighbours)).collect();
         let settings = Settings { key: secrets.flows, timeouts: Timeouts::default(), most_per_source };
         // The rules can be other ones than those by which a flow began.
-        let believe = |flow: &Flow| policy.readmit(flow, &networks).is_some();
+        let believe = |flow: &Flow| policy.readmit(flow, &networks).map(u64::from);
         let (table, adopted) = Table::adopt(&settings, memory, milliseconds(now), believe);
         let this = Self {
             networks,

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 const LATER: Settings = Settings { key: Key([17, 19]), ..SETTINGS };
 
 fn adopt(memory: &[AtomicU64], now: u64) -> (Table<'_>, Adopted) {
-    Table::adopt(&LATER, memory, now, |_| true)
+    Table::adopt(&LATER, memory, now, |flow| Some(flow.tag))
 }
 
 #[test]
@@ -58,9 +58,9 @@ fn what_has_expired_or_is_refused_or_of_the_future_goes() {
         let memory = memory(8);
         let mut table = Table::new(&SETTINGS, &memory);
         begin(&mut table, &make::udp(&from(1, 1), b""), 50).unwrap();
-        let (table, adopted) = Table::adopt(&LATER, &memory, now, |_| is_believed);
+        let (table, adopted) = Table::adopt(&LATER, &memory, now, |flow| is_believed.then_some(flow.tag));
         assert_eq!((adopted, table.count()), (Adopted { kept, refused: 1 - kept }, kept));
-        assert_eq!(Table::adopt(&LATER, &memory, now, |_| true).1, Adopted { kept, refused: 0 });
+        assert_eq!(Table::adopt(&LATER, &memory, now, |flow| Some(flow.tag)).1, Adopted { kept, refused: 0 });
     }
 }
 
@@ -71,7 +71,7 @@ fn a_source_has_no_more_than_its_share_in_the_next_life() {
     for port in 0..8 {
         begin(&mut table, &make::udp(&from(1, port), b""), port.into()).unwrap();
     }
-    let (table, adopted) = Table::adopt(&Settings { most_per_source: 3, ..LATER }, &memory, 50, |_| true);
+    let (table, adopted) = Table::adopt(&Settings { most_per_source: 3, ..LATER }, &memory, 50, |flow| Some(flow.tag));
     assert_eq!((adopted, table.count()), (Adopted { kept: 3, refused: 5 }, 3));
 }
 

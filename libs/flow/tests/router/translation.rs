@@ -229,7 +229,7 @@ fn mappings_follow_from_the_flows_of_a_previous_life() {
     router.tuple(&first(&tuple(TCP, (v4(SERVER), 7000), (v4(OUTER), 8080))));
     drop(router);
     let mut again = nat(&[pool(8000, 8999)]);
-    let (table, adopted) = Table::adopt(&SETTINGS, &memory, 0, |flow| again.believe(flow));
+    let (table, adopted) = Table::adopt(&SETTINGS, &memory, 0, |flow| again.believe(flow).then_some(flow.tag));
     assert_eq!((adopted.kept, adopted.refused, again.count()), (4, 0, 2));
     let mut router = Router { table, nat: again };
     assert_eq!(router.tuple(&first(&seen[0].reversed())), to(1).reversed());
@@ -239,7 +239,7 @@ fn mappings_follow_from_the_flows_of_a_previous_life() {
     drop(router);
     // Whose port is in no pool any more cannot go on; what is forwarded can.
     let mut smaller = nat(&[pool(1, 7)]);
-    let (_, adopted) = Table::adopt(&SETTINGS, &memory, 0, |flow| smaller.believe(flow));
+    let (_, adopted) = Table::adopt(&SETTINGS, &memory, 0, |flow| smaller.believe(flow).then_some(flow.tag));
     assert_eq!((adopted.kept, adopted.refused, smaller.count()), (1, 4, 0));
 }
 

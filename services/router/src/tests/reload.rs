@@ -126,6 +126,9 @@ fn a_next_life_judges_flows_by_the_rules_that_it_has() {
     let rules = RULES.replace("default deny\n", "default deny\ndeny udp port 54\n");
     let world = World::on(world.memory, &rules, 1500, world.now);
     assert_eq!(world.kept, 1);
+    // It is shown with the line that lets it be now.
+    let lines: Vec<u64> = culm_flow::Watch::new(world.memory).flows().map(|(_, flow)| flow.tag).collect();
+    assert_eq!(lines, [3]);
 }
 
 #[test]
