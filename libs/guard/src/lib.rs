@@ -1,4 +1,4 @@
-//! Who may change something over HTTP: whoever sends the token of which the system file has the
+//! Who may change something: whoever sends the token of which the system file has the
 //! SHA-256.
 //!
 //! The token is a secret made by a machine (`openssl rand -hex 24`), too long to be guessed; so its

@@ -84,7 +84,7 @@ impl Work {
 enum Between {
     /// Components.
     System(System),
-    /// Two small Linuxes, each with one of the cards and a core, and nothing between them. Their
+    /// Two small Linuxes, each with one of the cards and a core, and a link between them. Their
     /// cores are not to take turns on one of the host's, and neither are those of their peer.
     Guests,
 }
