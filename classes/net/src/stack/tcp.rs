@@ -238,6 +238,14 @@ impl Tcp {
         let is_ours = is_over && self.listens(segment.local_port);
         let read = || UnmatchedSegment::read(frame, segment, self.mac, addresses);
         if is_ours && segment.opens() {
+            // One that may be an old one is the old connection's (RFC 6191 §2).
+            if let Some(index) = found
+                && self.table[index].connection.state() == State::TimeWait
+                && let Some((syn, _)) = read()
+                && self.table[index].connection.succeeded_by(&syn.header).is_none()
+            {
+                return self.deliver(index, frame, segment, times);
+            }
             let hash = self.table.hash(&segment.key);
             if let Some(candidate) = self.syn_queue.consider(hash, times.now)
                 && let Some((syn, _)) = read()

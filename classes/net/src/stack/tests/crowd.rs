@@ -580,6 +580,35 @@ fn who_never_acknowledges_the_goodbye_makes_way() {
     assert!(!newcomer.receive(&mut lan).is_empty(), "{:?}", lan.stack.counts());
 }
 
+/// RFC 9293 §3.6.1, RFC 6191: a SYN that may be an old one is answered by what the connection in
+/// TIME-WAIT has acknowledged; a later one opens another connection.
+#[test]
+fn only_a_later_syn_takes_the_place_of_a_connection_in_time_wait() {
+    let mut lan = server(2);
+    lan.server = answer_and_end;
+    let mut station = Station::new(0);
+    station.shake_hands(&mut lan);
+    station.send(&mut lan, ACK, b"pay");
+    lan.pass(5);
+    assert!(station.receive(&mut lan).iter().any(|(_, payload)| payload == b"answer"));
+    station.send(&mut lan, ACK | FIN, b"");
+    lan.pass(5);
+    let _ = station.receive(&mut lan);
+    assert_eq!(lan.stack.tcp.count(Phase::TimeWait), 1);
+    for old in [77, 80, station.next] {
+        lan.wire.to_stack.push_back(Station { next: old, ..station }.segment(SYN, b""));
+        lan.pass(5);
+        let answers = station.receive(&mut lan);
+        assert!(matches!(answers[..], [(ACK, _)]), "{old}: {answers:?}");
+    }
+    let mut next = Station { next: station.next + 1, ..station };
+    next.shake_hands(&mut lan);
+    next.send(&mut lan, ACK, b"pay");
+    lan.pass(5);
+    assert!(next.receive(&mut lan).iter().any(|(_, payload)| payload == b"answer"));
+    assert_eq!(lan.stack.counts().opened, 2);
+}
+
 /// The network may double a segment, and bring the second one late. In TIME-WAIT the request that
 /// brought the cookie back is the old connection's, and not another one's (RFC 9293 §3.4.2).
 #[test]
