@@ -87,10 +87,10 @@ pub fn complete(frame: &mut [u8]) {
     let Some(part) = transport(frame) else { return };
     let bytes = &mut frame[part.start..part.end];
     bytes[part.checksum..part.checksum + 2].fill(0);
-    // A UDP checksum that comes out as 0 is sent as its other zero (RFC 768); TCP's receiver takes
-    // either.
+    // A UDP checksum that comes out as 0 is sent as its other zero (RFC 768); TCP's is not, though
+    // receivers take either (RFC 1624 §3).
     let sum = match !part.pseudo.add_bytes(bytes).fold() {
-        0 => 0xffff,
+        0 if part.checksum == udp::CHECKSUM => 0xffff,
         sum => sum,
     };
     bytes[part.checksum..part.checksum + 2].copy_from_slice(&sum.to_le_bytes());
@@ -131,8 +131,9 @@ pub fn asked_for(frame: &[u8], header: &PacketHeader) -> Option<(usize, [u8; 2])
     let at = start + usize::from(header.checksum_offset);
     let is_inside = at.checked_add(2).is_some_and(|end| end <= frame.len());
     let sum = !Sum::ZERO.add_bytes(frame.get(start..)?).fold();
-    // Zero would say that there is none (RFC 768); TCP's receiver takes its other form as well.
-    let sum = if sum == 0 { u16::MAX } else { sum };
+    // Of UDP's, zero would say that there is none (RFC 768).
+    let is_udp = usize::from(header.checksum_offset) == udp::CHECKSUM;
+    let sum = if sum == 0 && is_udp { u16::MAX } else { sum };
     is_inside.then_some((at, sum.to_ne_bytes()))
 }
 
@@ -198,6 +199,30 @@ mod tests {
             let _ = is_right(&frame);
             complete(&mut frame);
             let _ = offload(&mut frame);
+        }
+    }
+
+    #[test]
+    fn only_datagrams_have_another_zero() {
+        for (protocol, place, zero) in [(protocols::TCP, tcp::CHECKSUM, 0), (protocols::UDP, udp::CHECKSUM, 0xffff)] {
+            let mut frame = udp_frame(&[0; 20], false);
+            frame[ETHERNET_HEADER + ipv4::PROTOCOL] = protocol;
+            let start = ETHERNET_HEADER + ipv4::HEADER;
+            // One of the last two bytes' values makes the sum come out as 0.
+            let sums: Vec<u16> = (0..=u16::MAX)
+                .map(|last| {
+                    let end = frame.len() - 2;
+                    frame[end..].copy_from_slice(&last.to_be_bytes());
+                    complete(&mut frame);
+                    let sum = [frame[start + place], frame[start + place + 1]];
+                    let (checksum_start, checksum_offset) = offload(&mut frame).expect("it has one");
+                    let header = PacketHeader { checksum_start, checksum_offset, ..PacketHeader::default() };
+                    assert_eq!(asked_for(&frame, &header), Some((start + place, sum)));
+                    u16::from_be_bytes(sum)
+                })
+                .filter(|sum| matches!(sum, 0 | 0xffff))
+                .collect();
+            assert!(!sums.is_empty() && sums.iter().all(|sum| *sum == zero), "{protocol}: {sums:?}");
         }
     }
 
