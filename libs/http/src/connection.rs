@@ -282,7 +282,10 @@ impl Connection {
                 match persistence {
                     // What follows nearly all heads lies behind this one.
                     Persistence::Keep if with_body || !is_short => match date {
-                        [] => put_static(resource.answer(), stream, tally)?,
+                        // A transport refers to few things at a time: what is sent to who
+                        // pipelines is joined.
+                        [] if stream.unacknowledged() == 0 => put_static(resource.answer(), stream, tally)?,
+                        [] => put(&[resource.answer()], stream, tally)?,
                         date => put(&[head, date, resource.rest()], stream, tally)?,
                     },
                     _ => put(&[head, date, persistence.tail(), &bytes[..at]], stream, tally)?,
@@ -493,8 +496,8 @@ pub(crate) fn put<S: Stream, const COUNT: usize>(
     Some(())
 }
 
-/// Sends bytes that stay where they are, if all of them find room, be it that the transport copies
-/// them.
+/// Sends bytes that stay where they are, all or none. A transport that cannot refer to them
+/// copies them.
 #[inline]
 fn put_static<S: Stream>(bytes: &'static [u8], stream: &mut S, tally: &mut Tally) -> Option<()> {
     if stream.room() < bytes.len() || stream.send_static(bytes) < bytes.len() {

@@ -17,8 +17,8 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Bytes of the longest body in memory that is copied behind its head: to have the transport refer
-/// to one that short costs more than the copy.
+/// Bytes of the longest body in memory that stands behind its head in one piece, and is sent with
+/// it: to have the transport refer to one that short apart costs more.
 const SHORT_BODY: usize = 512;
 
 /// Names a resource within its site.
@@ -141,13 +141,13 @@ impl Resource {
         &self.answer[..self.head_length]
     }
 
-    /// Whether the body is so short that it is copied behind its head.
+    /// Whether the body is so short that it stands behind its head.
     pub(crate) fn is_short(&self) -> bool {
         self.content.len() <= SHORT_BODY
     }
 
-    /// The response that sends all of it and after which the connection goes on, as far as it is to
-    /// be copied: without the body, if that is not short.
+    /// The response that sends all of it and after which the connection goes on: without the body,
+    /// if that is not short.
     pub(crate) fn answer(&self) -> &'static [u8] {
         self.answer
     }

@@ -50,6 +50,18 @@ fn one_that_pipelines_much_does_not_delay_the_others() {
     assert_eq!(server.tally().requests, 102);
 }
 
+/// A transport refers to few things at a time; a round trip is to carry as many short answers as the
+/// send buffer holds.
+#[test]
+fn one_that_pipelines_is_not_answered_by_references_alone() {
+    let (mut server, mut pipes) = open(1, 0);
+    run(&mut server, &mut pipes, 0);
+    let short = Pipe { input: REQUEST.repeat(100), buffer: Some(1 << 20), references: Some(16), ..Pipe::default() };
+    *pipes.pipe(0) = short;
+    run(&mut server, &mut pipes, 0);
+    assert_eq!(pipes.responses(0), 100);
+}
+
 #[test]
 fn time_outs_by_what_the_connection_does() {
     let (mut server, mut pipes) = open(4, 0);

@@ -18,6 +18,9 @@ pub struct Pipe {
     pub buffer: Option<usize>,
     /// Bytes of it that the peer has not acknowledged. The end of this side counts as one.
     pub unacknowledged: usize,
+    /// How often the transport can refer to what stays where it is, and has something
+    /// unacknowledged; it copies all if this is `None`.
+    pub references: Option<usize>,
     pub output: Vec<u8>,
     pub finished: bool,
     pub aborted: bool,
@@ -34,6 +37,7 @@ impl Default for Pipe {
             piece: usize::MAX,
             buffer: None,
             unacknowledged: 0,
+            references: None,
             output,
             finished: false,
             aborted: false,
@@ -73,6 +77,14 @@ impl Stream for &mut Pipe {
         self.output.extend_from_slice(&bytes[..count]);
         self.unacknowledged += if self.buffer.is_some() { count } else { 0 };
         count
+    }
+    fn send_static(&mut self, bytes: &'static [u8]) -> usize {
+        match &mut self.references {
+            Some(0) => return 0,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        self.send(bytes)
     }
     fn send_with(&mut self, count: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
         let mut bytes = vec![0; count.min(self.room()).min(self.piece.max(1))];
