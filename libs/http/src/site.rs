@@ -190,7 +190,7 @@ impl Site {
             resources.push(document_resource(document, number as u16));
         }
         for own in embedded {
-            resources.push(file_resource(own.path.into(), own.content, own.media, caching::DEFAULT));
+            resources.push(file_resource(own.path.into(), own.content, own.media, caching::DEFAULT).rendered());
         }
         for file in files.take(MAX_FILES) {
             let file = file.into();
@@ -285,21 +285,21 @@ fn add_file(resources: &mut Vec<Resource>, file: File<'_>, caching: &str) {
 fn add_forms(resources: &mut Vec<Resource>, path: String, file: File<'_>, media: &'static str, caching: &str) {
     const VARY: &str = "Vary: Accept-Encoding\r\n";
     let mut plain = file_resource(path, file.content, media, caching);
-    let Some(gzip) = file.gzip else { return resources.push(plain) };
+    let Some(gzip) = file.gzip else { return resources.push(plain.rendered()) };
     // Without a path: no request finds it by itself.
     let mut other = file_resource(String::new(), gzip, media, caching);
     other.form += "Content-Encoding: gzip\r\n";
     for form in [&mut plain, &mut other] {
         form.fields += VARY;
-        form.render();
     }
     plain.gzip = Some(ResourceId(resources.len() as u16));
-    resources.extend([other, plain]);
+    resources.extend([other, plain].map(Resource::rendered));
 }
 
+/// A file whose heads are not rendered yet.
 fn file_resource(path: String, content: &'static [u8], media: &'static str, caching: &str) -> Resource {
     let tag = entity_tag(content);
-    let mut resource = Resource {
+    Resource {
         path,
         kind: Kind::File,
         content,
@@ -311,20 +311,19 @@ fn file_resource(path: String, content: &'static [u8], media: &'static str, cach
         head_length: 0,
         not_modified: Box::default(),
         gzip: None,
-    };
-    resource.render();
-    resource
+    }
 }
 
 impl Resource {
-    /// Renders a file's heads from its fields.
-    fn render(&mut self) {
-        let Self { form, fields, content, .. } = self;
+    /// Renders a file's heads from its fields: once, as what is rendered stays.
+    fn rendered(mut self) -> Self {
+        let Self { form, fields, content, .. } = &self;
         let length = content.len();
         let head_of_all =
             head(Status::Ok, &format!("{form}Content-Length: {length}\r\nAccept-Ranges: bytes\r\n{fields}"));
         self.not_modified = head(Status::NotModified, fields);
         self.set_answer(head_of_all);
+        self
     }
 
     /// Sets the usual response to one with this head.

@@ -50,8 +50,8 @@ fn one_that_pipelines_much_does_not_delay_the_others() {
     assert_eq!(server.tally().requests, 102);
 }
 
-/// A transport refers to few things at a time; a round trip is to carry as many short answers as the
-/// send buffer holds.
+/// A transport refers to few things at a time; a round trip is to carry as many short answers as
+/// the send buffer holds.
 #[test]
 fn one_that_pipelines_is_not_answered_by_references_alone() {
     let (mut server, mut pipes) = open(1, 0);
