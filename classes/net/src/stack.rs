@@ -189,7 +189,9 @@ impl Stack {
         let times = Times { tcp: self.clock.tcp_time(now), now };
         let source = self.host.source(remote.ip(), self.clock.ip_time(now));
         let local = source.filter(|_| remote.port() != 0).ok_or(Unopened::Unreachable)?;
-        self.tcp.connect(local, remote, &mut self.client.transmitter, times)
+        let slot = self.tcp.connect(local, remote, &mut self.client.transmitter, times)?;
+        self.names.lose(slot);
+        Ok(slot)
     }
 
     /// Receives datagrams on `port`.

@@ -24,6 +24,9 @@ pub const ADDRESSES: usize = 8;
 /// How long a server may take to answer over TCP, from the first SYN on.
 const STREAM_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long a search waits for others to be done with TCP, before another server is asked.
+const TURN_PATIENCE: Duration = Duration::from_secs(10);
+
 /// How often one name may stand for another.
 pub const ALIASES: u8 = 8;
 
@@ -232,7 +235,8 @@ impl Resolver {
 
     /// Returns something that is due.
     pub fn poll(&mut self, now: Instant) -> Option<Step<'_>> {
-        let is_streaming = self.searches.iter().flatten().any(|search| search.is_streaming(now));
+        // One that has failed or is too late has its connection until its next step.
+        let is_streaming = self.is_streaming();
         for place in &mut self.searches {
             let Some(search) = place else { continue };
             let (next, failure) = match search.state {
@@ -247,6 +251,10 @@ impl Resolver {
                     self.out.begin(attempt.id, flags::RECURSION_DESIRED, &search.question);
                     let (lookup, server) = (search.lookup, attempt.server());
                     return Some(Step::Stream { lookup, server, message: self.out.as_bytes() });
+                }
+                State::Truncated(attempt) if attempt.deadline <= now => {
+                    let failure = search.failure.unwrap_or(Failure::Truncated);
+                    (attempt.next(&self.servers, &mut self.random, now), failure)
                 }
                 State::Asked(..) | State::Truncated(_) | State::Streamed(_) => continue,
                 State::Done(outcome) => {
@@ -269,23 +277,22 @@ impl Resolver {
 
     /// When [`Self::poll`] has something to do.
     pub fn deadline(&self) -> Instant {
-        let is_streaming = self.searches.iter().flatten().any(|search| matches!(search.state, State::Streamed(_)));
+        let is_streaming = self.is_streaming();
         let due = |search: &Search| match search.state {
             State::Asked(attempt) | State::Streamed(attempt) => attempt.deadline,
-            // Until the other one is done.
-            State::Truncated(_) if is_streaming => Instant::NEVER,
+            State::Truncated(attempt) if is_streaming => attempt.deadline,
             State::Ask | State::Truncated(_) | State::Done(_) => Instant(0),
         };
         self.searches.iter().flatten().map(due).min().unwrap_or(Instant::NEVER)
     }
+
+    /// Whether a search has the connection.
+    fn is_streaming(&self) -> bool {
+        self.searches.iter().flatten().any(|search| matches!(search.state, State::Streamed(_)))
+    }
 }
 
 impl Search {
-    /// Whether an answer over TCP is waited for, which can still come.
-    fn is_streaming(&self, now: Instant) -> bool {
-        matches!(self.state, State::Streamed(attempt) if attempt.deadline > now)
-    }
-
     /// Takes what came for `attempt`, from the server that was asked.
     fn receive(&mut self, mut attempt: Attempt, message: &[u8], servers: &mut Servers, now: Instant) {
         let is_stream = matches!(self.state, State::Streamed(_));
@@ -297,6 +304,7 @@ impl Search {
                 self.failure = Some(Failure::Refused(message.result()));
             }
             Some(Ok(message)) if is_truncated(&message) && !is_stream => {
+                attempt.deadline = now + TURN_PATIENCE;
                 self.state = State::Truncated(attempt);
                 return;
             }

@@ -99,6 +99,8 @@ impl Stack {
                     self.host_at = self.host_at.min(self.clock.local_time_of_ip(self.host.deadline()));
                 }
                 Step::Stream { lookup, server, message } => {
+                    // No search has it any more: one at a time does.
+                    end(names.stream.take(), &mut self.tcp);
                     let source = self.host.source(server.ip(), ip_time);
                     let opened = source.and_then(|source| {
                         open(&mut self.tcp, source, server, message, &mut self.client.transmitter, times)
@@ -186,11 +188,20 @@ impl Names {
             return Some(event);
         }
         self.due = culm_ip::Instant(0);
-        // The connection had to make way for another one.
         is_new.then(|| {
-            self.stream = None;
+            self.lose(slot);
             event
         })
+    }
+
+    /// Takes note that `slot` is another connection's: the resolver's, if it was there, had to make
+    /// way.
+    pub(super) fn lose(&mut self, slot: usize) {
+        if let Some(Stream { lookup, .. }) = self.stream.take_if(|stream| stream.slot == slot) {
+            // Due at once, whatever the time.
+            self.resolver.stream_has_failed(lookup, culm_ip::Instant(0));
+            self.due = culm_ip::Instant(0);
+        }
     }
 
     /// Returns whether the application has something to take.
@@ -223,14 +234,15 @@ impl Names {
 
     /// Ends the connection if nothing is awaited from it any more.
     fn drop_stream(&mut self, tcp: &mut Tcp) {
-        if let Some(Stream { lookup, slot }) = self.stream
-            && !self.resolver.awaits_stream(lookup)
-        {
-            if let Some(mut stream) = tcp.stream(slot) {
-                stream.abort();
-            }
-            tcp.release(slot);
-            self.stream = None;
-        }
+        end(self.stream.take_if(|stream| !self.resolver.awaits_stream(stream.lookup)), tcp);
     }
+}
+
+/// Ends a connection, if there is one, and gives its slot back.
+fn end(stream: Option<Stream>, tcp: &mut Tcp) {
+    let Some(Stream { slot, .. }) = stream else { return };
+    if let Some(mut stream) = tcp.stream(slot) {
+        stream.abort();
+    }
+    tcp.release(slot);
 }

@@ -193,6 +193,34 @@ fn one_search_at_a_time_uses_tcp_and_it_ends() {
 }
 
 #[test]
+fn a_search_waits_for_tcp_as_long_as_it_says() {
+    let mut resolver = resolver();
+    for _ in 0..4 {
+        resolver.look_up(name("big.example"), Family::Ipv4).expect("a place");
+    }
+    for question in [0; 4].map(|_| sent(&mut resolver, NOW)) {
+        resolver.receive(question.to, question.port, &truncated(&question.question), NOW);
+    }
+    let (mut now, mut streams, mut steps) = (NOW, Vec::new(), 0);
+    loop {
+        match resolver.poll(now) {
+            // The second server does not answer, nor any over TCP.
+            Some(Step::Send(_)) => {}
+            Some(Step::Stream { .. }) => streams.push(now.since(NOW).as_secs()),
+            Some(Step::Done(..)) => break,
+            None => {
+                assert!(resolver.deadline() > now && resolver.deadline() < Instant::NEVER);
+                now = resolver.deadline();
+            }
+        }
+        steps += 1;
+        assert!(steps < 100, "there is no end");
+    }
+    // The last one has asked another server by then.
+    assert_eq!(streams, [0, 5, 10]);
+}
+
+#[test]
 fn servers_that_are_silent_are_asked_in_turn_and_given_up() {
     let mut resolver = resolver();
     let lookup = resolver.look_up(name("a.example"), Family::Ipv6).expect("a place");

@@ -128,3 +128,78 @@ fn searches_are_bounded_until_their_ends_are_taken() {
     assert!(lan.found.iter().all(|(_, outcome)| *outcome == Err(Failure::NoServer)));
     assert!(lan.stack.look_up(name(), Family::Ipv6).is_some());
 }
+
+/// Two searches whose answers do not fit; the one that began later is told so first, and the
+/// server ends its connection without an answer.
+#[test]
+fn no_place_is_lost_where_two_searches_need_connections() {
+    let mut lan = Lan::fixed(4);
+    lan.stack.set_name_servers(&[IpAddr::from(HOST)]);
+    lan.pass(3000);
+    let server = Server::new(&mut lan);
+    lan.stack.look_up(name(), Family::Ipv4).expect("a place");
+    lan.stack.look_up("other.example".parse().expect("a name"), Family::Ipv4).expect("a place");
+    let (mut held, mut ended) = (Vec::new(), 0);
+    for tick in 0..60_000 {
+        lan.pass(1);
+        let socket = lan.sockets.get_mut::<udp::Socket<'_>>(server.datagrams);
+        while let Ok((question, from)) = socket.recv() {
+            held.push((question.to_vec(), from));
+        }
+        // The last question is answered at once, the others a little later.
+        if tick % 20 == 0
+            && let Some((question, from)) = held.pop()
+        {
+            lan.sockets
+                .get_mut::<udp::Socket<'_>>(server.datagrams)
+                .send_slice(&answer(&question, 0, true), from)
+                .expect("space");
+        }
+        let socket = lan.socket(server.connections);
+        if socket.can_recv() && tick % 50 == 0 {
+            socket.recv(|bytes| (bytes.len(), ())).expect("there are some");
+            socket.close();
+        }
+        if !socket.is_open() {
+            socket.listen(53).expect("a free port");
+        }
+        ended += core::mem::take(&mut lan.found).len();
+    }
+    assert_eq!(ended, 2);
+    assert_eq!((lan.stack.tcp.count(Phase::Free), lan.stack.tcp.count(Phase::Open)), (4, 0), "places are lost");
+    assert_eq!(lan.events, 0, "the application saw the connection");
+}
+
+/// The connection for an answer stalls, and makes way for one that the application opens.
+#[test]
+fn a_connection_of_the_applications_is_its_own() {
+    let mut lan = lan(HOST);
+    let server = Server::new(&mut lan);
+    lan.stack.look_up(name(), Family::Ipv4).expect("a place");
+    // The server's TCP does not answer.
+    let mut waited = 0;
+    let slot = loop {
+        culm::testing::set_time(culm::time::now() + culm::time::Duration::from_millis(1));
+        // In the application's turn, before the round's end.
+        if waited > 3000
+            && let Ok(slot) = lan.stack.connect((IpAddr::from([10, 0, 0, 77]), 80).into())
+        {
+            break slot;
+        }
+        lan.step();
+        lan.wire.to_host.retain(|frame| !(frame[12..14] == [8, 0] && frame[23] == 6));
+        let socket = lan.sockets.get_mut::<udp::Socket<'_>>(server.datagrams);
+        while let Ok((question, from)) = socket.recv() {
+            let answer = answer(question, 0, true);
+            socket.send_slice(&answer, from).expect("space");
+        }
+        waited += 1;
+        assert!(waited < 60_000);
+    };
+    lan.step();
+    lan.step();
+    assert!(
+        lan.stack.stream(slot).is_some_and(|stream| stream.ending().is_none()),
+        "the resolver has reset the application's connection"
+    );
+}
