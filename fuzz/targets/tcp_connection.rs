@@ -122,10 +122,8 @@ fuzz_target!(|bytes: &[u8]| {
             }
             _ => {
                 let (header, length) = segment(ours, theirs, now, &mut input);
-                if kind & 128 != 0 && length & 8 != 0 {
-                    connection.note_mark(&header, length);
-                }
-                if let Some(placement) = connection.receive(&header, length, Instant(now), &mut release) {
+                let is_marked = kind & 128 != 0 && length & 8 != 0;
+                if let Some(placement) = connection.receive(&header, length, is_marked, Instant(now), &mut release) {
                     assert!(placement.skip + placement.length <= length && placement.length > 0);
                     assert!(placement.offset <= settings.capacity);
                 }

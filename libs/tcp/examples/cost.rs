@@ -87,7 +87,7 @@ impl<'s> Pair<'s> {
 
     fn receive(&mut self, (bytes, length): &([u8; LONGEST_HEADER], usize), payload: u32) {
         let Ok((header, _)) = Header::parse(&bytes[..*length]) else { return };
-        let placement = self.connection.receive(&header, payload, Instant(self.now), |_| {});
+        let placement = self.connection.receive(&header, payload, false, Instant(self.now), |_| {});
         self.connection.read(placement.map_or(0, |placement| placement.ready));
         self.theirs += payload;
     }

@@ -3,12 +3,12 @@
 mod acknowledge;
 mod buffer;
 mod ecn;
-mod forward;
 mod path;
 mod receive;
 mod recovery;
 mod reordering;
 mod resume;
+mod spurious_timeout;
 mod succession;
 mod timers;
 mod transmit;
@@ -113,8 +113,8 @@ pub struct Settings {
     /// start. Doubles after each round trip in which the application has read half of it.
     pub first_capacity: u32,
     /// Whether explicit congestion notification is offered and agreed to (RFC 3168). Whoever sets
-    /// it marks packets as [`Transmission::is_ect`] says, and gives those that come marked to
-    /// [`Connection::note_mark`] before they are received.
+    /// it marks packets as [`Transmission::is_ect`] says, and tells [`Connection::receive`] which
+    /// came with a mark of congestion.
     pub ecn: bool,
     /// How the congestion window moves.
     pub algorithm: Algorithm,

@@ -138,6 +138,38 @@ fn only_data_in_the_window_echoes_marks() {
     script.expect(". 1+0 ack 2001");
 }
 
+/// An old timestamp, or an acknowledgement of what was never sent, is a stranger's.
+#[test]
+fn a_mark_of_a_segment_that_is_dropped_is_not_echoed() {
+    let mut script = Script::connect(marking());
+    script.expect("SEW 0+0 stamps 1000:0");
+    script.inject("SE. 0+0 ack 1 win 60000 mss 1000 sack-ok stamps 5000:1000");
+    script.expect(". 1+0 ack 1 stamps 1000:5000");
+    script.inject_marked(". 1+1000 ack 1 stamps 4999:1000");
+    script.expect(". 1+0 ack 1");
+    script.inject_marked(". 1+1000 ack 2 stamps 5000:1000");
+    script.expect(". 1+0 ack 1");
+    // One that counts, with data that comes late beside an older acknowledgement.
+    script.write(1000);
+    script.expect("P. 1+1000 ack 1 ect");
+    script.inject(". 1001+1000 ack 1001 stamps 5000:1000");
+    script.expect(". 1001+0 ack 1");
+    script.inject_marked(". 1+1000 ack 1 stamps 5000:1000");
+    script.expect("E. 1001+0 ack 2001");
+}
+
+/// What was dropped with a mark does not outlive the next CWR.
+#[test]
+fn a_mark_of_a_segment_that_is_dropped_is_forgotten() {
+    let mut script = open();
+    script.inject_marked(". 1+1000 ack 1");
+    script.inject_marked("W. 1001+1000 ack 5000");
+    script.expect("E. 1+0 ack 1001");
+    script.inject("W. 1001+1000 ack 1");
+    script.inject(". 2001+1000 ack 1");
+    script.expect(". 1+0 ack 3001");
+}
+
 /// RFC 3168, §6.1.2.
 #[test]
 fn an_echo_reduces_the_window_once_each_round_trip_and_is_answered() {

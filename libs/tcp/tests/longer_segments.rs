@@ -118,3 +118,41 @@ fn other_losses_count() {
     script.inject(". 1+0 ack 6801");
     assert!(script.connection.congestion_window() < window);
 }
+
+/// One that is lost while the loss of another is repaired has not got through.
+#[test]
+fn the_loss_of_a_longer_one_within_a_recovery_is_found() {
+    let mut script = narrowed();
+    // The window grows, so that a longer one goes behind others.
+    for start in (1301..13_301).step_by(3000) {
+        script.write(3000);
+        while script.connection.transmit(culm_tcp::Instant(script.now)).is_some() {}
+        acknowledge(&mut script, start + 3000);
+    }
+    script.pass(600_000);
+    script.write(2400);
+    for at in [13_301, 13_901, 14_501] {
+        script.expect(&format!(". {at}+600 ack 1"));
+    }
+    script.expect("P. 15101+600 ack 1");
+    script.write(3800);
+    script.expect(". 15701+1300 ack 1");
+    while script.connection.transmit(culm_tcp::Instant(script.now)).is_some() {}
+    // The first one is found to be lost, and then the longer one.
+    script.pass(50);
+    script.inject(". 1+0 ack 13301 blocks 13901-15701");
+    script.expect(". 13301+600 ack 1");
+    script.pass(20);
+    script.inject(". 1+0 ack 13301 blocks 17001-18801,13901-15701");
+    script.expect(". 15701+600 ack 1");
+    while script.connection.transmit(culm_tcp::Instant(script.now)).is_some() {}
+    acknowledge(&mut script, 19_501);
+    // Segments are as short as they were, and the next length is tried when the window allows.
+    script.write(6000);
+    script.expect(". 19501+600 ack 1");
+    while script.connection.transmit(culm_tcp::Instant(script.now)).is_some() {}
+    script.pass(50);
+    script.inject(". 1+0 ack 21901");
+    script.expect(". 21901+1220 ack 1");
+    script.expect(". 23121+600 ack 1");
+}

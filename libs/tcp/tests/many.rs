@@ -78,7 +78,7 @@ fn receive(connection: &mut Connection<'_>, flags: Flags, requests: u32, length:
         ..Header::default()
     };
     let mut released = 0;
-    let placement = connection.receive(&header, length, Instant(now), |_| released += 1);
+    let placement = connection.receive(&header, length, false, Instant(now), |_| released += 1);
     assert_eq!(placement.map_or(0, |placement| placement.ready), length);
     connection.read(length);
     released
@@ -113,7 +113,7 @@ fn a_hundred_thousand_connections_answer_and_close() {
             flags: Flags::ACK,
             ..Header::default()
         };
-        connection.receive(&header, 0, Instant(7000), |_| {});
+        connection.receive(&header, 0, false, Instant(7000), |_| {});
         assert_eq!((connection.ending(), connection.deadline()), (Some(Ending::Closed), None));
     }
 }

@@ -64,7 +64,8 @@ fn a_duplicate_after_new_data_shows_that_the_loss_was_real() {
     }
 }
 
-/// Step 2a: an acknowledgement of all, or a duplicate, says nothing of the kind.
+/// Step 2a: an acknowledgement of all, or of a part of what was sent again, or a duplicate, says
+/// nothing of the kind.
 #[test]
 fn the_first_acknowledgement_may_say_that_the_loss_was_real() {
     let mut script = after_a_timeout(false, 40_000);
@@ -76,6 +77,14 @@ fn the_first_acknowledgement_may_say_that_the_loss_was_real() {
     script.inject(". 1+0 ack 10001");
     script.expect(". 10001+1000 ack 1");
     assert!(script.connection.congestion_window() < 10_000);
+
+    for has_sack in [false, true] {
+        let mut script = after_a_timeout(has_sack, 40_000);
+        script.inject(". 1+0 ack 501");
+        script.expect(". 1001+1000 ack 1");
+        script.inject(". 1+0 ack 2001");
+        assert!(script.connection.congestion_window() < 10_000);
+    }
 }
 
 /// Without new data there is no test, and what is taken for lost is sent again.
@@ -99,4 +108,19 @@ fn after_a_second_timeout_there_is_no_test() {
     script.expect(". 1001+1000 ack 1");
     script.inject(". 1+0 ack 2001");
     script.expect(". 2001+1000 ack 1");
+}
+
+/// What a router's word has shown to be lost is sent again in place of new data.
+#[test]
+fn a_routers_word_ends_the_test() {
+    let mut script = after_a_timeout(false, 40_000);
+    script.inject(". 1+0 ack 1001");
+    script.expect(". 10001+1000 ack 1");
+    script.expect(". 11001+1000 ack 1");
+    script.nothing();
+    assert!(script.too_big(1001, 600));
+    script.expect(". 1001+600 ack 1");
+    script.expect(". 1601+600 ack 1");
+    script.inject(". 1+0 ack 2201");
+    assert!(script.connection.congestion_window() < 10_000);
 }

@@ -126,12 +126,14 @@ impl Slot {
         })
     }
 
-    /// Gives the connection a segment of its own.
+    /// Gives the connection a segment of its own, its packet with a mark of congestion if
+    /// `is_marked`.
     #[inline]
-    pub(super) fn receive(&mut self, header: &Header, payload: &[u8], now: culm_tcp::Instant) {
+    pub(super) fn receive(&mut self, header: &Header, payload: &[u8], is_marked: bool, now: culm_tcp::Instant) {
         let unread = self.connection.readable() as usize;
         let outbox = &mut self.outbox;
-        let placement = self.connection.receive(header, payload.len() as u32, now, |token| outbox.release(token));
+        let release = |token| outbox.release(token);
+        let placement = self.connection.receive(header, payload.len() as u32, is_marked, now, release);
         if let Some(Placement { skip, length, offset, .. }) = placement
             && let Some(bytes) = payload.get(skip as usize..(skip + length) as usize)
         {
@@ -143,11 +145,18 @@ impl Slot {
     /// connection on proves that the peer is to be reached through that station now: another one
     /// does not know the sequence numbers.
     #[cold]
-    pub(super) fn receive_from(&mut self, link: Link, header: &Header, payload: &[u8], now: culm_tcp::Instant) {
+    pub(super) fn receive_from(
+        &mut self,
+        link: Link,
+        header: &Header,
+        payload: &[u8],
+        is_marked: bool,
+        now: culm_tcp::Instant,
+    ) {
         let progress =
             |connection: &Connection<'_>| (connection.readable(), connection.unacknowledged(), connection.state());
         let before = progress(&self.connection);
-        self.receive(header, payload, now);
+        self.receive(header, payload, is_marked, now);
         if progress(&self.connection) != before && link[0] & 1 == 0 {
             self.route.set_link(link);
         }

@@ -167,12 +167,10 @@ impl Tcp {
         let Ok((header, length)) = &Header::parse(bytes) else { return };
         let payload = bytes.get(*length..).unwrap_or_default();
         let slot = &mut self.table[index];
-        if segment.is_marked {
-            slot.connection.note_mark(header, payload.len() as u32);
-        }
+        let is_marked = segment.is_marked;
         match wire::array(frame, ethernet::SOURCE) {
-            Some(link) if *link != slot.route.link() => slot.receive_from(*link, header, payload, times.tcp),
-            _ => slot.receive(header, payload, times.tcp),
+            Some(link) if *link != slot.route.link() => slot.receive_from(*link, header, payload, is_marked, times.tcp),
+            _ => slot.receive(header, payload, is_marked, times.tcp),
         }
         self.after_ingress(index, times.now);
     }

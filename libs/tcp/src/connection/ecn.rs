@@ -18,8 +18,6 @@ pub(super) struct Ecn {
     is_used: bool,
     /// Whether a mark has come, and the peer has not said that it reduced its window.
     is_echoing: bool,
-    /// Whether the segment that is about to be received has a mark and CWR.
-    is_marked: bool,
     /// Whether the peer is to be told that this side's window was reduced.
     is_reduced: bool,
     /// The next number when it was: marks of what was sent before do not count again.
@@ -54,9 +52,15 @@ impl Ecn {
     }
 
     /// Takes a SYN that came again: a peer that does not repeat its offer has given it up
-    /// (§6.1.1.1).
+    /// (§6.1.1).
     pub fn note_syn(&mut self, flags: Flags) {
         self.is_used &= Self::is_offered(flags);
+    }
+
+    /// Notes that data came in a packet with a mark of congestion. Only a segment that is checked
+    /// counts: a stranger could slow the peer down otherwise.
+    pub fn note_mark(&mut self) {
+        self.is_echoing = self.is_used;
     }
 
     /// Returns the flag of each acknowledgement.
@@ -83,24 +87,13 @@ impl Ecn {
 }
 
 impl Connection<'_> {
-    /// Notes that the packet of a segment, which is given to [`Self::receive`] next, bears a mark
-    /// of congestion (CE, RFC 3168, §5).
-    #[cold]
-    pub fn note_mark(&mut self, header: &Header, length: u32) {
-        // Only what the connection takes counts: a stranger could slow it down otherwise.
-        if self.ecn.is_used && length > 0 && self.is_acceptable(header, length) {
-            // A CWR beside the mark answers earlier ones (§6.1.3).
-            (self.ecn.is_echoing, self.ecn.is_marked) = (true, header.flags.has(Flags::CWR));
-        }
-    }
-
     /// Takes the flags of a segment that is acceptable and acknowledges something that was sent.
     pub(super) fn take_ecn(&mut self, header: &Header) {
         if !self.ecn.is_used {
             return;
         }
         if header.flags.has(Flags::CWR) {
-            self.ecn.is_echoing = core::mem::take(&mut self.ecn.is_marked);
+            self.ecn.is_echoing = false;
         }
         if header.flags.has(Flags::ECE) {
             // What it acknowledges does not grow the window (§6.1.2).

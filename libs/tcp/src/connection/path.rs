@@ -29,7 +29,7 @@ const TIMEOUTS: u8 = 2;
 
 /// How long segments stay short before longer ones are tried (RFC 8201, §4; RFC 8899, §5.1.1:
 /// PMTU_RAISE_TIMER).
-const PATIENCE: Span = Span::from_seconds(600);
+const RAISE_AFTER: Span = Span::from_seconds(600);
 
 /// Segments that follow a longer one, so that its loss is found without a timeout (RFC 4821, §7.4).
 const FOLLOWING: u32 = 3;
@@ -90,7 +90,7 @@ impl Connection<'_> {
 
     fn shorten(&mut self, segment: u32, now: Instant) {
         let widest = self.search.widest.max(self.segment);
-        self.search = Search { widest, failed: u32::MAX, at: now + PATIENCE, tried: None };
+        self.search = Search { widest, failed: u32::MAX, at: now + RAISE_AFTER, tried: None };
         self.set_segment(segment);
     }
 
@@ -112,7 +112,7 @@ impl Connection<'_> {
             self.search.tried = None;
             self.set_segment(length);
             if self.longer().is_none() {
-                self.search = Search { at: now + PATIENCE, failed: u32::MAX, ..self.search };
+                self.search = Search { at: now + RAISE_AFTER, failed: u32::MAX, ..self.search };
             }
             if length >= self.search.widest {
                 self.search = Search::default();
@@ -133,8 +133,9 @@ impl Connection<'_> {
         Some(sent)
     }
 
-    /// Notes that something is taken for lost. Returns whether that is nothing but the longer
-    /// segment that was tried: its loss is none of the path's congestion.
+    /// Notes that something is taken for lost, in whatever phase, before it is sent again. Returns
+    /// whether that is nothing but the longer segment that was tried: its loss is none of the
+    /// path's congestion, and begins a repair that leaves the window as it is.
     pub(super) fn excuse_longer(&mut self, now: Instant) -> bool {
         let Some((range, length)) = self.search.tried else { return false };
         let overlap = |one: Range| Range { start: one.start.max(range.start), end: one.end.min(range.end) }.length();
@@ -145,10 +146,10 @@ impl Connection<'_> {
         }
         (self.search.tried, self.search.failed) = (None, length);
         if self.longer().is_none() {
-            (self.search.failed, self.search.at) = (u32::MAX, now + PATIENCE);
+            (self.search.failed, self.search.at) = (u32::MAX, now + RAISE_AFTER);
         }
         let is_alone = lost == self.board.lost();
-        if is_alone {
+        if is_alone && self.recovery.is_open() {
             self.recovery.phase = Phase::Loss(range.end);
         }
         is_alone

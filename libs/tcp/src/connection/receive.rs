@@ -15,18 +15,20 @@ const STAMP_LIFE: u64 = 24 * 24 * 3_600 * 1_000_000;
 const CHALLENGES: u8 = 10;
 
 impl Connection<'_> {
-    /// Takes a segment of this connection with `length` bytes of payload, which came at `now`.
-    /// Tokens of what it acknowledges go to `release`. Returns what is to be done with the payload;
-    /// nothing if `None`.
+    /// Takes a segment of this connection with `length` bytes of payload, which came at `now`, its
+    /// packet with a mark of congestion if `is_marked` (CE, RFC 3168, §5). Tokens of what it
+    /// acknowledges go to `release`. Returns what is to be done with the payload; nothing if
+    /// `None`.
     #[inline]
     pub fn receive(
         &mut self,
         header: &Header,
         length: u32,
+        is_marked: bool,
         now: Instant,
         mut release: impl FnMut(u64),
     ) -> Option<Placement> {
-        if self.is_expected(header, length) {
+        if !is_marked && self.is_expected(header, length) {
             self.note_stamp(header, now);
             if !self.is_data_alone(header, length, now) {
                 self.take_acknowledgement(header, length, now, &mut release);
@@ -42,7 +44,7 @@ impl Connection<'_> {
                 self.receive_in_syn_sent(header, now, release);
                 None
             }
-            _ => self.receive_any(header, length, now, release),
+            _ => self.receive_any(header, length, is_marked, now, release),
         }
     }
 
@@ -147,6 +149,7 @@ impl Connection<'_> {
         &mut self,
         header: &Header,
         length: u32,
+        is_marked: bool,
         now: Instant,
         mut release: impl FnMut(u64),
     ) -> Option<Placement> {
@@ -232,6 +235,10 @@ impl Connection<'_> {
             self.take_acknowledgement(&header, length, now, &mut release);
             self.note_fin_acknowledged(now, release);
         }
+        if is_marked && length > 0 {
+            // After a CWR beside it, which answers earlier ones (RFC 3168, §6.1.3).
+            self.ecn.note_mark();
+        }
         let placement = self.take_payload(&header, length, now);
         self.take_fin(&header, length, now);
         placement
@@ -242,7 +249,7 @@ impl Connection<'_> {
     /// One that occupies no number may also stand right behind the window, where the rule's own
     /// words exclude it: a peer that has filled the window, while its first segment is lost, has no
     /// other number for its acknowledgements. Two sides in that state would never hear each other.
-    pub(super) fn is_acceptable(&self, header: &Header, length: u32) -> bool {
+    fn is_acceptable(&self, header: &Header, length: u32) -> bool {
         let occupied = length + u32::from(header.flags.has(Flags::SYN)) + u32::from(header.flags.has(Flags::FIN));
         let window = Range { start: self.incoming.next, end: self.announced }.length();
         if occupied == 0 {

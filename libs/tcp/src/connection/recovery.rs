@@ -1,11 +1,11 @@
 //! Finding losses and repairing them: RACK-TLP (RFC 8985) where the peer reports by SACK, else
 //! three duplicates and NewReno (RFC 5681, RFC 6582); proportional rate reduction (RFC 6937); and
 //! taking back what was done for a loss that was none, by timestamps (Eifel, RFC 3522 and 4015) or
-//! by new data (`forward`).
+//! by new data (`spurious_timeout`).
 
 use super::Connection;
-use super::forward::Forward;
 use super::reordering::Reordering;
+use super::spurious_timeout::TimeoutTest;
 use super::timers::Timer;
 use crate::congestion::{Congestion, ReductionRate};
 use crate::header::Header;
@@ -82,7 +82,7 @@ pub(super) struct Recovery {
     /// The congestion state before the loss, and the timestamp of the first repetition.
     undo: Option<(Congestion, Option<u32>)>,
     /// The test whether a timeout was spurious.
-    pub forward: Option<Forward>,
+    pub timeout_test: Option<TimeoutTest>,
 }
 
 impl Recovery {
@@ -188,7 +188,7 @@ impl Connection<'_> {
         }
         self.end_probe(header, news);
         self.undo_if_spurious(header, news, now);
-        if self.recovery.forward.is_some() && self.test_timeout(header, news) {
+        if self.recovery.timeout_test.is_some() && self.test_timeout(header, news) {
             return;
         }
         let mut delivered = news.delivered;
@@ -197,7 +197,7 @@ impl Connection<'_> {
         } else {
             delivered = self.count_duplicates(header, news);
         }
-        if self.board.lost() > 0 && self.recovery.is_open() && !self.excuse_longer(now) {
+        if self.board.lost() > 0 && !self.excuse_longer(now) && self.recovery.is_open() {
             self.begin_recovery(news.outstanding);
         }
         match self.recovery.phase {
@@ -355,7 +355,7 @@ impl Connection<'_> {
     pub(super) fn end_recovery(&mut self) {
         let recovery = &mut self.recovery;
         recovery.phase = Phase::Open;
-        (recovery.duplicates, recovery.undo, recovery.forward) = (0, None, None);
+        (recovery.duplicates, recovery.undo, recovery.timeout_test) = (0, None, None);
         recovery.reordering.end_recovery();
     }
 
@@ -403,7 +403,7 @@ impl Connection<'_> {
     pub(super) fn reordering_passed(&mut self, now: Instant) {
         let outstanding = self.nxt.since(self.una).max(0) as u32;
         self.detect(now);
-        if self.board.lost() > 0 && self.recovery.is_open() && !self.excuse_longer(now) {
+        if self.board.lost() > 0 && !self.excuse_longer(now) && self.recovery.is_open() {
             self.begin_recovery(outstanding);
             if let Phase::Recovery(until, mut rate) = self.recovery.phase {
                 let window = rate.acknowledged(0, self.on_the_way(), self.congestion.threshold(), self.segment);
@@ -417,12 +417,12 @@ impl Connection<'_> {
     /// 5681, §3.1: a second one does not lower the threshold again).
     pub(super) fn timeout_passed(&mut self, now: Instant) {
         let outstanding = self.nxt.since(self.una).max(0) as u32;
-        self.recovery.forward = None;
+        self.recovery.timeout_test = None;
         if !matches!(self.recovery.phase, Phase::Loss(_)) {
             if self.recovery.is_open() {
                 self.recovery.undo = Some((self.congestion, None));
                 if !self.has_stamps {
-                    self.recovery.forward = Some(Forward::new(self.congestion));
+                    self.recovery.timeout_test = Some(TimeoutTest::new(self.congestion));
                 }
                 self.congestion.lost(outstanding);
             }
@@ -436,9 +436,7 @@ impl Connection<'_> {
             self.board.set_all(Fate::Arrived, Fate::Lost);
         }
         self.board.lose_all();
-        let phase = self.recovery.phase;
         self.excuse_longer(now);
-        self.recovery.phase = phase;
     }
 
     /// The peer's window has opened: what was sent to ask for it was dropped. What was sent before
@@ -457,8 +455,9 @@ impl Connection<'_> {
     }
 
     /// Has all that is on the way sent again, for a reason that is no word of the path: the window
-    /// stays.
+    /// stays. A test whether a timeout was spurious ends: it would have new data sent first.
     pub(super) fn lose_without_blame(&mut self) {
+        self.recovery.timeout_test = None;
         self.board.lose_all();
         if self.recovery.is_open() && !self.board.is_empty() {
             self.recovery.phase = Phase::Loss(self.nxt);

@@ -244,7 +244,7 @@ impl Connection<'_> {
     /// Sends again what is taken for lost, as far as the peer's window and the congestion window
     /// go, or one segment if nothing is on the way.
     fn send_lost(&mut self, now: Instant) -> Option<Transmission> {
-        if self.recovery.forward.is_some_and(|test| test.is_new_awaited()) {
+        if self.recovery.timeout_test.is_some_and(|test| test.is_new_awaited()) {
             return None;
         }
         let index = self.board.first_lost()?;

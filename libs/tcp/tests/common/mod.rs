@@ -161,10 +161,8 @@ impl Side {
         let Some(connection) = &mut self.connection else { return };
         let released = &mut self.released;
         let release = |token| assert_eq!(released.pop_front(), Some(token), "tokens come back in order, once");
-        if is_marked {
-            connection.note_mark(&header, payload.len() as u32);
-        }
-        let Some(placement) = connection.receive(&header, payload.len() as u32, now, release) else { return };
+        let length = payload.len() as u32;
+        let Some(placement) = connection.receive(&header, length, is_marked, now, release) else { return };
         let kept = &payload[placement.skip as usize..][..placement.length as usize];
         let start = placement.offset as usize;
         if self.held.len() < start + kept.len() {

@@ -124,16 +124,18 @@ impl Script {
 
     /// Has a segment come.
     pub fn inject(&mut self, line: &str) -> Option<Placement> {
-        let (header, length) = parse(line);
-        let released = &mut self.released;
-        self.connection.receive(&header, length, Instant(self.now), |token| released.push(token))
+        self.receive(line, false)
     }
 
     /// Has a segment come that a router has marked (CE).
     pub fn inject_marked(&mut self, line: &str) -> Option<Placement> {
+        self.receive(line, true)
+    }
+
+    fn receive(&mut self, line: &str, is_marked: bool) -> Option<Placement> {
         let (header, length) = parse(line);
-        self.connection.note_mark(&header, length);
-        self.inject(line)
+        let released = &mut self.released;
+        self.connection.receive(&header, length, is_marked, Instant(self.now), |token| released.push(token))
     }
 
     /// Has the application read.

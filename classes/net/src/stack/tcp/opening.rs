@@ -74,10 +74,7 @@ impl Tcp {
         (slot.route, slot.remote, slot.port) = (route, last.remote, last.local.port());
         (slot.new, slot.fresh, slot.rests) = (true, true, false);
         (slot.since, slot.unacknowledged) = (times.now, 0);
-        if last.is_marked {
-            slot.connection.note_mark(&last.header, last.length);
-        }
-        slot.receive(&last.header, payload, times.tcp);
+        slot.receive(&last.header, payload, last.is_marked, times.tcp);
         if matches!(slot.connection.state(), State::Established | State::CloseWait) {
             self.opened += 1;
             let hash = self.table.hash(&last.key);
