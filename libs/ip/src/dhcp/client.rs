@@ -126,7 +126,7 @@ impl Client {
     /// Takes note that somebody else has the address that was granted: the server is told, and
     /// another one is looked for (§3.1, 5).
     pub fn decline(&mut self, now: Instant, random: u32) {
-        if let State::Bound(lease) = self.state {
+        if let State::Bound(lease) | State::Rebooting(lease) = self.state {
             self.begin(State::Declining(lease), now, random);
         }
     }
@@ -146,6 +146,8 @@ impl Client {
                 self.wait(now, random);
                 Some(self.request(Kind::Request, Some(lease.address.address()), Some(lease.server), now))
             }
+            // However often the link comes up.
+            State::Rebooting(lease) if now >= self.granted + lease.duration => self.lose(now, random),
             State::Rebooting(lease) if self.asked >= REBOOTS => {
                 // Nobody answers: what was granted before still holds.
                 (self.state, self.asked) = (State::Bound(lease), 0);
@@ -207,8 +209,7 @@ impl Client {
     fn prolong(&mut self, lease: &Lease, now: Instant, random: u32) -> Option<Step> {
         let (rebinding, end) = (self.granted + lease.rebinding, self.granted + lease.duration);
         if now >= end {
-            self.begin(State::Selecting, now, random);
-            return Some(Step::Lost);
+            return self.lose(now, random);
         }
         if self.asked == 0 {
             (self.transaction, self.began) = (random, now);
@@ -218,6 +219,12 @@ impl Client {
         // After half of what is left, but after a minute at least.
         self.due = (now + (next.since(now) / 2).max(LEAST)).min(next);
         Some(self.message(Kind::Request, lease.address.address(), destination, None, None, now))
+    }
+
+    /// Gives up an address whose time is over, and looks for another one.
+    fn lose(&mut self, now: Instant, random: u32) -> Option<Step> {
+        self.begin(State::Selecting, now, random);
+        Some(Step::Lost)
     }
 
     /// Begins with another state, at once and with a new number.

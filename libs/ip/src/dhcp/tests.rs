@@ -223,6 +223,31 @@ fn requests_have_the_format_of_the_standard() {
     assert_eq!(buffer[277..LONGEST], [255].into_iter().chain([0; 22]).collect::<Vec<u8>>()[..]);
 }
 
+#[test]
+fn who_loses_the_address_to_another_while_asking_anew_declines_it() {
+    let mut client = bound(800);
+    client.link_is_up(at(10), 9);
+    assert!(sent(&mut client, at(10)).is_some());
+    // A station of the new network has it.
+    client.decline(at(11), 11);
+    assert_eq!(client.receive(&message(9, ADDRESS, 5, &grant(800)), at(11), 0), Outcome::Nothing);
+    assert_eq!(client.lease(), None);
+}
+
+#[test]
+fn a_link_that_comes_up_again_and_again_keeps_no_address_beyond_its_time() {
+    let mut client = bound(800);
+    let mut lost = false;
+    for second in (10..900).step_by(5) {
+        client.link_is_up(at(second), 9);
+        while let Some(step) = client.poll(at(second), 0) {
+            lost |= step == Step::Lost;
+        }
+        assert!(lost || second <= 800, "the address is kept");
+    }
+    assert_eq!(client.lease(), None);
+}
+
 proptest! {
     /// Whatever a server sends, the client goes on, and has no address beyond its time.
     #[test]
