@@ -130,7 +130,7 @@ impl<'a> Packet6<'a> {
     }
 }
 
-/// Returns what a packet of either version says of congestion; see [`ecn`].
+/// Returns what a packet of either version says of congestion; see [`ecn`](mod@ecn).
 pub fn ecn(packet: &[u8]) -> u8 {
     match packet.first().map(|first| first >> 4) {
         Some(4) => Ipv4::at(packet, 0).map_or(ecn::UNMARKABLE, Ipv4::ecn),

@@ -3,8 +3,9 @@
 //!
 //! It stands apart from the router, and sees its memory without its help: flows where the router
 //! keeps them, rules and counts where it shows them. Whatever is asked here, and by how many, costs
-//! the router nothing. Who speaks HTTP to this component could take it over, and gains little:
-//! rules go to the router with the token of who has sent them, and it takes none without.
+//! the router nothing. Who speaks HTTP to this component could take it over, and gains little
+//! before somebody sends rules: they go to the router with the token of their sender, and it takes
+//! none without. Afterwards the token may be found in this component's memory.
 //!
 //! A connection has one request. Its answer fits the connection's send buffer, so that nothing has
 //! to be kept for it.
@@ -289,9 +290,10 @@ impl RouterStatus {
                 "Who gives the router rules sends the token: curl -H \"Authorization: Bearer TOKEN\" -T FILE URL\n",
             ),
             Err(TooMany) => ("429 Too Many Requests\r\nRetry-After: 6", "Too many tokens were wrong.\n"),
-            Ok(true) if length > room || token.len() > LONGEST_TOKEN => {
-                ("413 Content Too Large", "There is no room for rules that long.\n")
+            Ok(true) if token.len() > LONGEST_TOKEN => {
+                ("413 Content Too Large", "The token has more than 256 bytes.\n")
             }
+            Ok(true) if length > room => ("413 Content Too Large", "There is no room for rules that long.\n"),
             Ok(true) => {
                 if let Some(mut stream) = self.stack.stream(slot).filter(|_| waits) {
                     stream.send(b"HTTP/1.1 100 Continue\r\n\r\n");

@@ -71,7 +71,7 @@ impl Proposing {
         }
         let slot = *slot;
         self.pending = None;
-        // Whoever takes this component over later does not find it here.
+        // The router reads it no more. Copies may lie elsewhere in this component's memory.
         self.proposal.forget_token();
         Some((slot, answer))
     }
