@@ -137,7 +137,9 @@ impl Desk {
     /// Has the rules that are proposed take the place of those in use. Returns how many flows have
     /// ended by that, or what is wrong.
     fn exchange(&self, text: Option<&str>, router: &mut Router) -> Result<usize, String> {
-        let text = text.ok_or("error: this is no text, or longer than there is room for\n")?;
+        // What cannot be shown would be lost with this life.
+        let has_room = |text: &&str| self.report.is_none_or(|report| text.len() <= report.room());
+        let text = text.filter(has_room).ok_or("error: this is no text, or longer than there is room for\n")?;
         let refused = |said| {
             culm::warn!("the rules that were proposed are refused; those before them stay in use");
             said

@@ -22,8 +22,13 @@ struct Counter {
 
 impl Counter {
     fn new() -> Self {
+        Self::with_report_of(4096)
+    }
+
+    /// One whose report has room for so many bytes of rules.
+    fn with_report_of(bytes: usize) -> Self {
         let words = |count| (0..count).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
-        Self { report: words(report_words(4096)), proposals: words(proposal_words(4096)) }
+        Self { report: words(report_words(bytes)), proposals: words(proposal_words(4096)) }
     }
 
     fn desk(&self) -> Desk {
@@ -129,6 +134,17 @@ fn a_next_life_judges_flows_by_the_rules_that_it_has() {
     // It is shown with the line that lets it be now.
     let lines: Vec<u64> = culm_flow::Watch::new(world.memory).flows().map(|(_, flow)| flow.tag).collect();
     assert_eq!(lines, [3]);
+}
+
+/// Rules that cannot be shown would be lost with the life that uses them.
+#[test]
+fn rules_longer_than_the_report_are_refused() {
+    let (mut world, counter) = (World::new(), Counter::with_report_of(256));
+    let mut desk = counter.desk();
+    let rules = format!("default allow\n{}", "# a comment that says nothing\n".repeat(20));
+    let (verdict, said, _) = counter.propose(&mut desk, &mut world, &rules);
+    assert!(verdict == Verdict::Refused && said.contains("room"), "{said}");
+    assert_eq!(counter.propose(&mut desk, &mut world, "default allow\n").0, Verdict::Taken);
 }
 
 #[test]
