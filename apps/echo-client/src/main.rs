@@ -36,6 +36,9 @@ impl Component for EchoClient {
     type Connections = Connections;
 
     fn init(config: Config, connections: Connections) -> Self {
+        if let Some(entropy) = &connections.entropy {
+            let _ = culm_entropy::take_seed(entropy);
+        }
         let (address, gateway) = (config.address.unwrap_or(""), config.gateway.unwrap_or(""));
         // A place more than there are services: an answer of a name server's may need one.
         let connections_count = config.services.len() + 1;

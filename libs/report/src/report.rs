@@ -67,6 +67,8 @@ pub enum Verdict {
     Taken,
     /// Those before them stay in use.
     Refused,
+    /// The same, since they came without the token; nobody has looked at them.
+    Forbidden,
 }
 
 /// The answer to a proposal.
@@ -167,6 +169,7 @@ impl<'a> Parts<'a> {
             1 => Verdict::Begun,
             2 => Verdict::Taken,
             3 => Verdict::Refused,
+            4 => Verdict::Forbidden,
             _ => return None,
         };
         let said = text::read(self.said, length.load(Relaxed))?;
@@ -262,6 +265,7 @@ impl<'a> Report<'a> {
             Verdict::Begun => 1,
             Verdict::Taken => 2,
             Verdict::Refused => 3,
+            Verdict::Forbidden => 4,
         };
         verdict.store(value, Release);
     }

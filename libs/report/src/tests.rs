@@ -5,6 +5,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use proptest::prelude::*;
 use std::string::{String, ToString};
+use std::sync::Barrier;
 use std::vec::Vec;
 
 fn memory(words: usize) -> Vec<AtomicU64> {
@@ -133,8 +134,45 @@ fn a_proposal_is_read_whole_or_not_while_another_is_written() {
     });
 }
 
-/// Tests a router that ends after each single store of the rules that it shows, by replaying its
-/// stores on the memory that was before: the next life has one set of rules or the other, whole.
+/// Tests that rules are whole whenever a router ends while it shows others: somebody who reads as
+/// the next life would, beside it, meets one set or the other.
+#[test]
+fn rules_are_whole_while_others_are_shown() {
+    let memory = memory(report_words(32_768));
+    let report = Report::new(&memory).expect("there is room");
+    let rules = |round: u64| std::format!("{round} ").repeat(4000);
+    let show = |round| report.show(&rules(round), [1].into_iter(), Since { is_proposed: true, time: round });
+    let (last, begin, end) = (300, Barrier::new(2), Barrier::new(2));
+    show(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=last {
+                begin.wait();
+                show(round);
+                end.wait();
+            }
+        });
+        // One set is shown in each round, so that none is written where one is read.
+        let mut torn = 0;
+        for round in 1..=last {
+            begin.wait();
+            loop {
+                let left = report.left().map(|(text, since)| (text, since.time));
+                let is = |round| left.as_ref() == Some(&(rules(round), round));
+                torn += u32::from(!is(round) && !is(round - 1));
+                if is(round) || torn > 0 {
+                    break;
+                }
+            }
+            end.wait();
+        }
+        assert_eq!(torn, 0);
+    });
+}
+
+/// Tests a router that ends after a part of the stores of the rules that it shows, replayed on the
+/// memory that was before, all of the text before the switch to it: the next life has one set of
+/// rules or the other, whole.
 #[test]
 fn a_router_that_ends_while_it_shows_rules_leaves_those_before_or_these() {
     let since = |time| Since { is_proposed: true, time };

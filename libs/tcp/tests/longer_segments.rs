@@ -47,6 +47,15 @@ fn acknowledge(script: &mut Script, end: u32) {
     script.nothing();
 }
 
+/// A connection that has sent a longer segment of the numbers from 1301 to 2601, and others.
+fn with_a_longer_one() -> Script {
+    let mut script = narrowed();
+    script.pass(600_000);
+    script.write(5500);
+    send(&mut script, 1301, 1300);
+    script
+}
+
 #[test]
 fn after_ten_minutes_longer_ones_are_tried_and_kept() {
     let mut script = narrowed();
@@ -73,10 +82,7 @@ fn after_ten_minutes_longer_ones_are_tried_and_kept() {
 /// congestion window does not come down.
 #[test]
 fn the_loss_of_a_longer_one_is_no_congestion() {
-    let mut script = narrowed();
-    script.pass(600_000);
-    script.write(5500);
-    send(&mut script, 1301, 1300);
+    let mut script = with_a_longer_one();
     let window = script.connection.congestion_window();
     script.pass(50);
     script.inject(". 1+0 ack 1301 blocks 2601-4401");
@@ -108,10 +114,7 @@ fn the_loss_of_a_longer_one_is_no_congestion() {
 /// Where others are lost beside it, there is congestion.
 #[test]
 fn other_losses_count() {
-    let mut script = narrowed();
-    script.pass(600_000);
-    script.write(5500);
-    send(&mut script, 1301, 1300);
+    let mut script = with_a_longer_one();
     let window = script.connection.congestion_window();
     script.pass(50);
     script.inject(". 1+0 ack 1301 blocks 3201-5001");

@@ -26,15 +26,21 @@ fn after_a_timeout(has_sack: bool, waiting: u32) -> Script {
     script
 }
 
+/// Has what was sent again be acknowledged: two new segments from `next` on are the test.
+#[track_caller]
+fn begin_test(script: &mut Script, next: u32) {
+    script.inject(". 1+0 ack 1001");
+    script.expect(&format!(". {next}+1000 ack 1"));
+    script.expect(&format!(". {}+1000 ack 1", next + 1000));
+}
+
 /// RFC 5682, §2.1, steps 2b and 3b: two acknowledgements go on without what was sent again.
 #[test]
 fn two_acknowledgements_that_go_on_take_the_timeout_back() {
     for has_sack in [false, true] {
         let mut script = after_a_timeout(has_sack, 40_000);
         let next = if has_sack { 11_001 } else { 10_001 };
-        script.inject(". 1+0 ack 1001");
-        script.expect(&format!(". {next}+1000 ack 1"));
-        script.expect(&format!(". {}+1000 ack 1", next + 1000));
+        begin_test(&mut script, next);
         script.nothing();
         assert!(script.connection.congestion_window() <= 3000);
         script.inject(". 1+0 ack 2001");
@@ -54,9 +60,7 @@ fn a_duplicate_after_new_data_shows_that_the_loss_was_real() {
     for has_sack in [false, true] {
         let mut script = after_a_timeout(has_sack, 40_000);
         let next = if has_sack { 11_001 } else { 10_001 };
-        script.inject(". 1+0 ack 1001");
-        script.expect(&format!(". {next}+1000 ack 1"));
-        script.expect(&format!(". {}+1000 ack 1", next + 1000));
+        begin_test(&mut script, next);
         let block = if has_sack { format!(" blocks {next}-{}", next + 1000) } else { String::new() };
         script.inject(&format!(". 1+0 ack 1001{block}"));
         script.expect(". 1001+1000 ack 1");
@@ -101,9 +105,7 @@ fn without_new_data_what_is_taken_for_lost_is_sent_again() {
 #[test]
 fn after_a_second_timeout_there_is_no_test() {
     let mut script = after_a_timeout(false, 40_000);
-    script.inject(". 1+0 ack 1001");
-    script.expect(". 10001+1000 ack 1");
-    script.expect(". 11001+1000 ack 1");
+    begin_test(&mut script, 10_001);
     script.wait();
     script.expect(". 1001+1000 ack 1");
     script.inject(". 1+0 ack 2001");
@@ -114,9 +116,7 @@ fn after_a_second_timeout_there_is_no_test() {
 #[test]
 fn a_routers_word_ends_the_test() {
     let mut script = after_a_timeout(false, 40_000);
-    script.inject(". 1+0 ack 1001");
-    script.expect(". 10001+1000 ack 1");
-    script.expect(". 11001+1000 ack 1");
+    begin_test(&mut script, 10_001);
     script.nothing();
     assert!(script.too_big(1001, 600));
     script.expect(". 1001+600 ack 1");

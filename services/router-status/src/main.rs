@@ -73,6 +73,9 @@ const FIELDS: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
+/// The status, with its field, of who has not sent the token.
+const UNAUTHORIZED: &str = "401 Unauthorized\r\nWWW-Authenticate: Bearer";
+
 /// What is known of a connection's request.
 #[derive(Default)]
 enum Stage {
@@ -286,7 +289,7 @@ impl RouterStatus {
                 "Nobody may give this router rules: its system has no `reload_token_sha256`, or no `proposals`.\n",
             ),
             Ok(false) => (
-                "401 Unauthorized\r\nWWW-Authenticate: Bearer",
+                UNAUTHORIZED,
                 "Who gives the router rules sends the token: curl -H \"Authorization: Bearer TOKEN\" -T FILE URL\n",
             ),
             Err(TooMany) => ("429 Too Many Requests\r\nRetry-After: 6", "Too many tokens were wrong.\n"),
@@ -343,7 +346,8 @@ impl RouterStatus {
             Some(answer) => {
                 counters::PROPOSALS_REFUSED.add(1);
                 let said = answer.said + "The rules before these stay in use.\n";
-                ("422 Unprocessable Content", said)
+                let is_forbidden = answer.verdict == Verdict::Forbidden;
+                (if is_forbidden { UNAUTHORIZED } else { "422 Unprocessable Content" }, said)
             }
             None => ("504 Gateway Timeout", String::from("The router does not answer.\n")),
         };

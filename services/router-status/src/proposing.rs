@@ -21,9 +21,12 @@ struct Pending {
 }
 
 impl Proposing {
-    /// Proposals in this memory; `None` if it is too small.
+    /// Proposals in this memory; `None` if it is too small. What a life before this one has proposed
+    /// has nobody who waits for it: it is without its token from now on.
     pub(crate) fn new(words: &'static [AtomicU64], router: Channel) -> Option<Self> {
-        Some(Self { proposal: Proposal::new(words)?, router, pending: None })
+        let proposal = Proposal::new(words)?;
+        proposal.forget_token();
+        Some(Self { proposal, router, pending: None })
     }
 
     /// Returns how many bytes rules may have.

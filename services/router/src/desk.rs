@@ -102,10 +102,10 @@ impl Desk {
         report.answer(&answer);
         let ended = match self.permit(token.as_deref()) {
             Ok(()) => match inbox.rules(number) {
-                Ok(rules) => self.exchange(rules.as_deref(), router),
+                Ok(rules) => self.exchange(rules.as_deref(), router).map_err(|said| (Verdict::Refused, said)),
                 Err(Withdrawn) => return,
             },
-            Err(said) => Err(said.into()),
+            Err(said) => Err((Verdict::Forbidden, said.into())),
         };
         self.answered = number;
         match ended {
@@ -113,7 +113,7 @@ impl Desk {
                 culm::info!("other rules are in use; {ended} flows have ended by them");
                 (answer.verdict, answer.ended) = (Verdict::Taken, ended as u64);
             }
-            Err(said) => (answer.verdict, answer.said) = (Verdict::Refused, said),
+            Err((verdict, said)) => (answer.verdict, answer.said) = (verdict, said),
         }
         report.answer(&answer);
         self.asker.inspect(|asker| asker.notify());

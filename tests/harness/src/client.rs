@@ -88,6 +88,23 @@ impl Background {
         Self { child }
     }
 
+    /// Starts dnsmasq with nothing but these options: it reads no configuration of the host's, and
+    /// knows no names but those that it is told.
+    ///
+    /// # Panics
+    /// Where it cannot be started.
+    pub fn dnsmasq(options: &[&str]) -> Self {
+        let own = [
+            "--keep-in-foreground",
+            "--conf-file=/dev/null",
+            "--no-resolv",
+            "--no-hosts",
+            "--user=root",
+            "--pid-file=",
+        ];
+        Self::start("dnsmasq", &[&own[..], options].concat())
+    }
+
     /// Whether it has not ended yet.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|status| status.is_none())

@@ -55,12 +55,6 @@ fn network(log: &str) -> Background {
     let facility = format!("--log-facility={log}");
     let leases = format!("--dhcp-leasefile={log}.leases");
     let mut options = vec![
-        "--keep-in-foreground",
-        "--conf-file=/dev/null",
-        "--no-resolv",
-        "--no-hosts",
-        "--user=root",
-        "--pid-file=",
         "--interface=culm0",
         "--bind-dynamic",
         "--dhcp-range=198.18.0.50,198.18.0.60,1h",
@@ -79,7 +73,7 @@ fn network(log: &str) -> Background {
         &leases,
     ];
     options.extend(many.iter().map(String::as_str));
-    Background::start("dnsmasq", &options)
+    Background::dnsmasq(&options)
 }
 
 #[test]

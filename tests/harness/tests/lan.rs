@@ -62,22 +62,13 @@ fn a_client_inside_gets_an_address_and_finds_names() {
         until_up(machine);
         let (inside, ()) = Namespace::new(|| Ok(())).expect("there was one before");
         ip(&format!("link set culm1 netns {}", inside.path())).expect("it can be moved");
-        let mut names = Background::start(
-            "dnsmasq",
-            &[
-                "--keep-in-foreground",
-                "--conf-file=/dev/null",
-                "--no-resolv",
-                "--no-hosts",
-                "--user=root",
-                "--pid-file=",
-                "--bind-interfaces",
-                "--listen-address=10.0.2.2",
-                "--local-ttl=60",
-                "--host-record=www.example,192.0.2.80",
-                "--cname=alias.example,www.example",
-            ],
-        );
+        let mut names = Background::dnsmasq(&[
+            "--bind-interfaces",
+            "--listen-address=10.0.2.2",
+            "--local-ttl=60",
+            "--host-record=www.example,192.0.2.80",
+            "--cname=alias.example,www.example",
+        ]);
         let script = artefacts().join("udhcpc.script");
         fs::write(&script, SCRIPT).expect("it can be written");
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it is ours");

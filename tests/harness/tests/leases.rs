@@ -22,11 +22,7 @@ fn server(network: &str, log: &str) -> Background {
     let (facility, leases) = (format!("--log-facility={log}"), format!("--dhcp-leasefile={log}.{network}"));
     _ = fs::remove_file(format!("{log}.{network}"));
     let options = [
-        "--keep-in-foreground",
-        "--conf-file=/dev/null",
         "--port=0",
-        "--user=root",
-        "--pid-file=",
         "--interface=culm0",
         "--bind-dynamic",
         "--dhcp-authoritative",
@@ -35,7 +31,7 @@ fn server(network: &str, log: &str) -> Background {
         &facility,
         &leases,
     ];
-    Background::start("dnsmasq", &options)
+    Background::dnsmasq(&options)
 }
 
 /// Unplugs the wire and plugs it in again.

@@ -129,14 +129,16 @@ fn open(
     transmitter: &mut Transmitter,
     times: Times,
 ) -> Option<usize> {
-    let slot = tcp.connect(source, server, transmitter, times).ok()?;
     let mut bytes = [0; 2 + LONGEST];
     let bytes = bytes.get_mut(..2 + message.len())?;
     let (head, body) = bytes.split_at_mut(2);
     head.copy_from_slice(&prefix(message.len()));
     body.copy_from_slice(message);
+    let slot = tcp.connect(source, server, transmitter, times).ok()?;
     // Where the application's buffers are too small for it, the server has nothing to answer.
-    tcp.stream(slot)?.send(bytes);
+    if let Some(mut stream) = tcp.stream(slot) {
+        stream.send(bytes);
+    }
     Some(slot)
 }
 

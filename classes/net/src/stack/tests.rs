@@ -8,6 +8,7 @@ mod marks;
 mod names;
 mod others;
 mod overload;
+mod reuse;
 mod segments;
 mod station;
 

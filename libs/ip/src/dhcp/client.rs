@@ -156,6 +156,7 @@ impl Client {
             }
             State::Rebooting(lease) => {
                 self.wait(now, random);
+                self.due = self.due.min(self.granted + lease.duration);
                 Some(self.request(Kind::Request, Some(lease.address.address()), None, now))
             }
             State::Declining(lease) => {

@@ -248,6 +248,16 @@ fn a_link_that_comes_up_again_and_again_keeps_no_address_beyond_its_time() {
     assert_eq!(client.lease(), None);
 }
 
+#[test]
+fn what_is_asked_anew_shortly_before_its_end_ends_in_time() {
+    let mut client = bound(800);
+    client.link_is_up(at(795), 9);
+    for second in [795, 799] {
+        assert!(sent(&mut client, at(second)).is_some());
+    }
+    assert!(client.deadline() <= at(800), "{:?}", client.deadline());
+}
+
 proptest! {
     /// Whatever a server sends, the client goes on, and has no address beyond its time.
     #[test]

@@ -181,20 +181,20 @@ fn rules_without_the_token_are_not_even_read() {
         let mut desk = counter.guarded_desk(guard.map(|hash| Guard::new(hash, 1000, [0; 4])));
         policy(&desk, RULES, &networks, KEY, FLOWS);
         let (verdict, answer, _) = counter.propose(&mut desk, &mut world, given);
-        assert!(verdict == Verdict::Refused && answer.contains(said), "{answer}");
+        assert!(verdict == Verdict::Forbidden && answer.contains(said), "{answer}");
     }
     let mut desk = counter.desk();
     policy(&desk, RULES, &networks, KEY, FLOWS);
     for token in ["", "open-sesam", "open-sesame "] {
         let (verdict, answer, _) = counter.propose_with(token, &mut desk, &mut world, "no rule");
-        assert!(verdict == Verdict::Refused && answer.contains("not the token"), "{answer}");
+        assert!(verdict == Verdict::Forbidden && answer.contains("not the token"), "{answer}");
     }
     assert_eq!(counter.shown().1, RULES);
     assert_eq!(counter.propose(&mut desk, &mut world, given).0, Verdict::Taken);
     // Whoever guesses has to wait, and so has the one behind whom he guesses.
     while !counter.propose_with("guess", &mut desk, &mut world, given).1.contains("too many") {}
     let (verdict, answer, _) = counter.propose(&mut desk, &mut world, "default reject\n");
-    assert!(verdict == Verdict::Refused && answer.contains("too many"), "{answer}");
+    assert!(verdict == Verdict::Forbidden && answer.contains("too many"), "{answer}");
     assert_eq!(counter.shown().1, given);
 }
 
