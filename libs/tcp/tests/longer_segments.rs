@@ -122,6 +122,22 @@ fn other_losses_count() {
     assert!(script.connection.congestion_window() < window);
 }
 
+/// What is sent again in shorter ones to ask for the peer's window has not shown that longer ones
+/// get through.
+#[test]
+fn a_probe_of_the_window_is_no_longer_one() {
+    let mut script = with_a_longer_one();
+    script.pass(50);
+    // The peer takes its window back.
+    script.inject(". 1+0 ack 1301 win 0");
+    script.wait();
+    script.expect(". 1301+1 ack 1");
+    script.inject(". 1+0 ack 6801 win 60000");
+    // It is tried again, alone.
+    script.write(5500);
+    send(&mut script, 6801, 1300);
+}
+
 /// One that is lost while the loss of another is repaired has not got through.
 #[test]
 fn the_loss_of_a_longer_one_within_a_recovery_is_found() {

@@ -21,8 +21,8 @@ struct Pending {
 }
 
 impl Proposing {
-    /// Proposals in this memory; `None` if it is too small. What a life before this one has proposed
-    /// has nobody who waits for it: it is without its token from now on.
+    /// Proposals in this memory; `None` if it is too small. What a life before this one has
+    /// proposed has nobody who waits for it: it is without its token from now on.
     pub(crate) fn new(words: &'static [AtomicU64], router: Channel) -> Option<Self> {
         let proposal = Proposal::new(words)?;
         proposal.forget_token();

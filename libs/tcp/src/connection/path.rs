@@ -155,6 +155,12 @@ impl Connection<'_> {
         is_alone
     }
 
+    /// Notes that these numbers go again. If they were of the longer segment that was tried, what
+    /// acknowledges them does not say that it has arrived.
+    pub(super) fn forget_longer(&mut self, range: Range) {
+        self.search.tried.take_if(|(tried, _)| range.start.is_before(tried.end) && tried.start.is_before(range.end));
+    }
+
     fn set_segment(&mut self, segment: u32) {
         self.segment = segment;
         self.congestion.set_segment(segment - self.fixed_options());

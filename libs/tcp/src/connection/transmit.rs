@@ -218,6 +218,7 @@ impl Connection<'_> {
         let sent = if self.board.cut(0, length).is_some() {
             self.board.repeat(0, now);
             let range = self.board.get(0)?.range;
+            self.forget_longer(range);
             self.data(range, Flags::ACK, segment, now)
         } else {
             let length = length.min(self.pending());

@@ -7,8 +7,8 @@ use super::station::{ACK, FIN, RST, SYN, Station};
 use crate::stack::table::Phase;
 use std::vec::Vec;
 
-/// Has something echoed and ends the connection, first: so the server waits for nothing when that is
-/// acknowledged.
+/// Has something echoed and ends the connection, first: so the server waits for nothing when that
+/// is acknowledged.
 fn exchange_and_end(station: &mut Station, lan: &mut Lan) {
     station.exchange(lan, b"once");
     station.send(lan, ACK | FIN, b"");
