@@ -8,6 +8,7 @@
 #[path = "../common/input.rs"]
 mod input;
 
+use core::time::Duration;
 use culm_tcp::{
     Algorithm, Blocks, Connection, Flags, Header, Instant, Island, KeepAlive, Options, Piece, Range, Sent, Sequence,
     Settings, Span, State, Storage, Timestamps,
@@ -75,7 +76,7 @@ fuzz_target!(|bytes: &[u8]| {
         ecn: kind & 64 != 0,
         algorithm: if kind & 16 != 0 { Algorithm::Reno } else { Algorithm::Cubic },
         stamp_offset: 0,
-        keep_alive: Some(KeepAlive { idle: Span::from_seconds(10), interval: Span::from_seconds(1), questions: 3 }),
+        keep_alive: Some(KeepAlive { idle: Duration::from_secs(10), interval: Duration::from_secs(1), questions: 3 }),
         attempts: 5,
         time_wait: Span::from_seconds(60),
     };

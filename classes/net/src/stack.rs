@@ -68,7 +68,7 @@ use tcp::{Tcp, Times};
 pub use connections::{Event, Stream};
 pub use culm_ip::Cidr;
 pub use culm_ip::host::Unsent;
-pub use culm_tcp::Ending;
+pub use culm_tcp::{Ending, KeepAlive};
 pub use datagram::Datagram;
 pub use settings::{InvalidAddress, Settings};
 pub use tcp::connecting::Unopened;

@@ -23,6 +23,7 @@ use crate::scoreboard::{FEWEST_RECORDS, Scoreboard, Sent};
 use crate::sequence::Sequence;
 use crate::time::{Instant, Span};
 use buffer::Buffer;
+use core::time::Duration;
 use ecn::Ecn;
 use path::Search;
 use recovery::Recovery;
@@ -85,11 +86,18 @@ pub enum Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeepAlive {
     /// After how much silence.
-    pub idle: Span,
+    pub idle: Duration,
     /// How long after each question comes the next.
-    pub interval: Span,
-    /// After how many without an answer the connection ends.
+    pub interval: Duration,
+    /// After how many without an answer the connection ends. One question can get lost, so a peer
+    /// that does not answer a single one may be there.
     pub questions: u8,
+}
+
+impl KeepAlive {
+    /// After two hours, which no default may be less than (RFC 9293, §3.8.4), every 75 seconds, and
+    /// given up eleven minutes after the first question.
+    pub const USUAL: Self = Self { idle: Duration::from_secs(7200), interval: Duration::from_secs(75), questions: 9 };
 }
 
 /// What a connection is made with.
@@ -426,6 +434,11 @@ impl<'s> Connection<'s> {
     #[inline]
     pub fn set_train_awaited(&mut self, is_awaited: bool) {
         (self.is_train_awaited, self.is_held) = (is_awaited, false);
+    }
+
+    /// Sets whether and when a silent peer is asked whether it is there.
+    pub fn set_keep_alive(&mut self, keep_alive: Option<KeepAlive>) {
+        self.settings.keep_alive = keep_alive;
     }
 
     /// Returns whether [`Self::transmit`] has held something back, since

@@ -1,6 +1,7 @@
 //! Time as whoever uses a connection tells it: microseconds that never go back.
 
 use core::ops::{Add, Sub};
+use core::time::Duration;
 
 /// A point of time, in microseconds from any start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,6 +16,12 @@ impl Instant {
     #[inline]
     pub fn since(self, earlier: Self) -> Span {
         Span(u32::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(u32::MAX))
+    }
+
+    /// Returns the time that is `wait` later, which may be longer than a [`Span`].
+    #[inline]
+    pub fn after(self, wait: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(wait.as_micros()).unwrap_or(u64::MAX)))
     }
 
     /// Returns the milliseconds from the start, modulo 2³².

@@ -3,7 +3,8 @@
 #[path = "common/script.rs"]
 mod script;
 
-use culm_tcp::{Ending, Flags, Header, KeepAlive, Sequence, Span, State, reset_for};
+use core::time::Duration;
+use culm_tcp::{Ending, Flags, Header, KeepAlive, Sequence, State, reset_for};
 use script::{Script, settings};
 
 /// RFC 9293, §3.5, figure 6.
@@ -211,7 +212,7 @@ fn aborting_resets() {
 /// RFC 9293, §3.8.4.
 #[test]
 fn a_silent_peer_is_asked_and_given_up() {
-    let keep_alive = KeepAlive { idle: Span::from_seconds(100), interval: Span::from_seconds(10), questions: 2 };
+    let keep_alive = KeepAlive { idle: Duration::from_secs(100), interval: Duration::from_secs(10), questions: 2 };
     let mut script = Script::open(culm_tcp::Settings { keep_alive: Some(keep_alive), ..settings() }, true);
     script.inject(". 1+0 ack 1");
     assert_eq!(script.wait(), 100_000);
@@ -223,6 +224,30 @@ fn a_silent_peer_is_asked_and_given_up() {
     script.expect(". 0+0 ack 1");
     assert_eq!(script.wait(), 10_000);
     assert_eq!(script.connection.ending(), Some(Ending::TimedOut));
+}
+
+/// RFC 9293, §3.8.4: who asks for it gets it, after two hours or later, and can have it ended.
+#[test]
+fn a_peer_is_asked_only_where_that_is_wanted() {
+    let mut script = Script::open(settings(), true);
+    assert_eq!(script.connection.deadline(), None);
+    script.connection.set_keep_alive(Some(KeepAlive::USUAL));
+    assert_eq!(script.wait(), 2 * 3_600_000);
+    script.expect(". 0+0 ack 1");
+    script.inject(". 1+0 ack 1");
+    script.connection.set_keep_alive(None);
+    assert_eq!(script.connection.deadline(), None);
+}
+
+/// RFC 9293, §3.8.4: what waits for an acknowledgement asks by itself.
+#[test]
+fn no_peer_is_asked_while_data_is_on_the_way() {
+    let keep_alive = KeepAlive { idle: Duration::from_millis(1), ..KeepAlive::USUAL };
+    let mut script = Script::open(culm_tcp::Settings { keep_alive: Some(keep_alive), ..settings() }, false);
+    script.write(1000);
+    script.expect("P. 1+1000 ack 1");
+    script.wait();
+    script.expect("P. 1+1000 ack 1");
 }
 
 /// RFC 9293, §3.10.7.1.

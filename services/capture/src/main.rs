@@ -22,7 +22,7 @@ mod tests;
 
 use culm::time::{self, Duration, Instant};
 use culm::{Channels, Component, Progress, ROUNDS, run_rounds};
-use culm_net::stack::{Event, Settings, Stack, Stream};
+use culm_net::stack::{Event, KeepAlive, Settings, Stack, Stream};
 use culm_net::wire::Ethernet;
 use culm_net::{Client, Mac, checksum};
 use request::Request;
@@ -114,6 +114,10 @@ impl Capture {
                 let (Event::Opened { slot, .. } | Event::Ready { slot }) = event;
                 if matches!(event, Event::Opened { .. }) {
                     self.forget(slot);
+                    // On a quiet network nothing else would tell that its taker has vanished.
+                    if let Some(mut stream) = self.stack.stream(slot) {
+                        stream.keep_alive(Some(KeepAlive::USUAL));
+                    }
                 }
                 self.serve(slot);
             }

@@ -34,7 +34,7 @@ use culm_flow::Watch;
 use culm_guard::{Guard, TooMany};
 use culm_http::request::{Method, Parser, Progress};
 use culm_net::Client;
-use culm_net::stack::{Event, Settings, Stack, Stream};
+use culm_net::stack::{Event, KeepAlive, Settings, Stack, Stream};
 use culm_report::{LONGEST_TOKEN, Verdict, View};
 use flows::Flows;
 use proposing::Proposing;
@@ -185,6 +185,9 @@ impl RouterStatus {
         if let Some(proposing) = &mut self.proposing {
             proposing.forget(slot);
         }
+        if let Some(mut stream) = self.stack.stream(slot) {
+            stream.keep_alive(Some(KeepAlive::USUAL));
+        }
     }
 
     /// Goes on with a connection's request.
@@ -223,6 +226,9 @@ impl RouterStatus {
             Stage::Head | Stage::Done => {
                 if stream.ended() {
                     self.end(slot);
+                } else {
+                    // Who has its answer and does not end makes way too.
+                    stream.rest();
                 }
             }
         }

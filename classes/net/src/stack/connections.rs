@@ -2,7 +2,7 @@
 
 use super::table::Slot;
 use core::net::SocketAddr;
-use culm_tcp::{Ending, State};
+use culm_tcp::{Ending, KeepAlive, State};
 
 /// An event of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +113,16 @@ impl Stream<'_> {
     /// Gives the connection up at once, with a reset.
     pub fn abort(&mut self) {
         self.slot.abort();
+    }
+
+    /// Sets whether and when a silent peer is asked whether it is there (RFC 9293 §3.8.4): of
+    /// itself no connection asks. One whose peer has vanished ends as [`Ending::TimedOut`], though
+    /// nothing is sent to it. [`KeepAlive::USUAL`] is what most hosts have. Applications that bound
+    /// each silence by a time of their own need none.
+    ///
+    /// It costs a look at the connection a second.
+    pub fn keep_alive(&mut self, keep_alive: Option<KeepAlive>) {
+        self.slot.connection.set_keep_alive(keep_alive);
     }
 
     /// Says that nothing is under way on the connection: no request that deserves an answer was

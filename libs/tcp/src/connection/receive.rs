@@ -138,7 +138,7 @@ impl Connection<'_> {
         }
         self.una = self.settings.initial + 1;
         self.recovery.begin(self.una);
-        (self.timeouts, self.timer, self.due) = (0, None, None);
+        (self.timeouts, self.timer, self.due, self.heard_at) = (0, None, None, now);
         self.window_from = (header.sequence, header.acknowledgement);
         self.begin_buffer(now);
         self.state = if self.is_closing { State::FinWait1 } else { State::Established };

@@ -160,8 +160,8 @@ impl Connection<'_> {
         if !is_open || self.timer.is_some() {
             return None;
         }
-        let asked = keep_alive.interval.times(self.questions.into());
-        Some(self.heard_at + keep_alive.idle + asked)
+        let wait = keep_alive.idle.saturating_add(keep_alive.interval.saturating_mul(self.questions.into()));
+        Some(self.heard_at.after(wait))
     }
 
     fn ask(&mut self, release: impl FnMut(u64)) {

@@ -28,7 +28,7 @@ pub(in crate::stack) fn settings(source: u16, destination: u16, capacity: usize)
         ecn: true,
         algorithm: Algorithm::Cubic,
         stamp_offset: 0,
-        // The application knows how long it waits for a peer.
+        // Off unless the application asks for it (RFC 9293 §3.8.4).
         keep_alive: None,
         attempts: ATTEMPTS,
         // The stack keeps that time, and ends it early where places are short.
