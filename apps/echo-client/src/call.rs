@@ -253,6 +253,10 @@ impl Call {
             Problem::Ended(remote, Some(Ending::Refused)) => culm::warn!("{text}: {remote} refuses the connection"),
             Problem::Ended(remote, Some(Ending::Reset)) => culm::warn!("{text}: {remote} has reset the connection"),
             Problem::Ended(remote, None | Some(Ending::TimedOut)) => culm::warn!("{text}: {remote} does not answer"),
+            Problem::Ended(remote, Some(Ending::Unreachable)) => culm::warn!("{text}: nothing gets to {remote}"),
+            Problem::Ended(_, Some(Ending::AddressLost)) => {
+                culm::warn!("{text}: this station has lost the address that the connection was from");
+            }
             Problem::Ended(remote, Some(Ending::Closed | Ending::Aborted)) => {
                 culm::warn!("{text}: {remote} has ended the connection early");
             }

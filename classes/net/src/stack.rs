@@ -58,7 +58,7 @@ use crate::client::Transmitter;
 use core::net::SocketAddr;
 use culm::Progress;
 use culm::time::{self, Instant};
-use culm_ip::icmp::Report;
+use culm_ip::icmp::{Report, Severity};
 use culm_ip::path::TooBig;
 use datagram::{Addresses, Ports};
 use host::{Found, LinkHost};
@@ -178,8 +178,8 @@ impl Stack {
     /// Opens a TCP connection to `remote`, from the address that is best for it, and returns its
     /// slot, which is the application's as that of an [`Event::Opened`] is. What is handed over to
     /// be sent before the peer has answered waits for that. The next [`Event::Ready`] of the slot
-    /// says that it has, or that the connection is over ([`Stream::is_over`]): refused, or not
-    /// answered in about two minutes.
+    /// says that it has, or that the connection is over ([`Stream::is_over`]): refused, not
+    /// answered in about two minutes, or its neighbour not there ([`Ending::Unreachable`]).
     ///
     /// # Errors
     ///
@@ -286,6 +286,9 @@ impl Stack {
                         if told.limit().is_some_and(|limit| self.tcp.too_big(&quoted, limit.mtu, times)) {
                             self.host.remember(told, ip_time);
                         }
+                    } else {
+                        let is_final = report == Report::Unreachable(Severity::Hard);
+                        self.tcp.undelivered(&quoted, is_final, times);
                     }
                 }
             }
@@ -375,8 +378,16 @@ impl Stack {
             self.host_at = soon;
             return;
         }
-        if self.host.poll(&mut self.client.transmitter, self.clock.ip_time(now)) {
+        let ip_time = self.clock.ip_time(now);
+        if self.host.is_asking(ip_time) {
+            self.tcp.tell_heard(now, |remote, link| self.host.confirm(remote, link, ip_time));
+        }
+        if self.host.poll(&mut self.client.transmitter, ip_time) {
             self.note_addresses();
+            self.tcp.keep_to(self.host.addresses());
+        }
+        while let Some(quoted) = self.host.undelivered() {
+            self.tcp.undelivered(&quoted, true, Times { tcp: self.clock.tcp_time(now), now });
         }
         let next = self.clock.local_time_of_ip(self.host.deadline());
         self.host_at = next.min(self.host.remark_at()).max(soon);

@@ -133,6 +133,10 @@ pub trait Wire {
     /// Sends a frame with `packet` to a station or a group. It may be lost, where there is no
     /// buffer for it say: whatever waits for an answer is repeated.
     fn send(&mut self, to: LinkAddress, kind: Kind, packet: &[u8]);
+
+    /// Takes note that a packet has waited in vain: nobody answers for its next hop's address, of
+    /// which an upper layer may want to know (RFC 4861 §7.2.2).
+    fn undelivered(&mut self, _packet: &[u8]) {}
 }
 
 /// What upper layers take.
@@ -296,7 +300,7 @@ impl<'a> Host<'a> {
             match action {
                 Action::Ask { address, to } => self.node.ask(address, to, now, wire),
                 Action::Send { packet, to } => self.node.send_parcel(packet, to, wire),
-                Action::Unreachable { packet, .. } => self.node.parcels.free(packet),
+                Action::Unreachable { packet, .. } => self.node.give_back(packet, wire),
                 Action::Gone { address } => self.node.gone(address),
             }
         }
@@ -371,11 +375,16 @@ impl<'a> Host<'a> {
         self.node.cache.at(place, now)
     }
 
-    /// Takes note that an upper layer has heard from the neighbour in `place`, or through it: that
-    /// something new has arrived there (RFC 4861 §7.3.1).
-    #[inline]
-    pub fn confirm(&mut self, place: Place, now: Instant) {
-        self.node.cache.confirm(place, now);
+    /// Returns whether [`Self::poll`] would ask a neighbour whether it is still there, which those
+    /// need not be asked that [`Self::confirm`] is told of before.
+    pub fn is_asking(&self, now: Instant) -> bool {
+        self.node.cache.is_asking(now)
+    }
+
+    /// Takes note that an upper layer has heard that something new has arrived at `destination` a
+    /// moment ago, by the station `link`: the neighbour on the way is there (RFC 4861 §7.3.1).
+    pub fn confirm(&mut self, destination: IpAddr, link: LinkAddress, now: Instant) {
+        self.node.confirm(destination, link, now);
     }
 
     /// Sends a packet of IP, whole with its headers and checksums: at once, or as soon as its next

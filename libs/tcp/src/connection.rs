@@ -12,6 +12,7 @@ mod spurious_timeout;
 mod succession;
 mod timers;
 mod transmit;
+mod unreachable;
 
 use crate::congestion::{Algorithm, Congestion};
 use crate::header::{Flags, Header};
@@ -80,6 +81,10 @@ pub enum Ending {
     TimedOut,
     /// This side has reset it.
     Aborted,
+    /// The peer did not answer, and somebody on the way said that nothing gets there.
+    Unreachable,
+    /// This side no longer has the address that the connection is from.
+    AddressLost,
 }
 
 /// When a silent peer is asked whether it is there (RFC 9293, §3.8.4).
@@ -221,6 +226,8 @@ pub struct Connection<'s> {
     /// Timeouts since the peer acknowledged something.
     timeouts: u8,
     heard_at: Instant,
+    /// When somebody said last that nothing gets to the peer.
+    unreachable_at: Option<Instant>,
     questions: u8,
     reset: Option<Header>,
     /// The second in which acknowledgements of what is not acceptable were sent, and how many.
@@ -300,6 +307,7 @@ impl<'s> Connection<'s> {
             due: Some(Due::Syn),
             timeouts: 0,
             heard_at: now,
+            unreachable_at: None,
             questions: 0,
             reset: None,
             challenges: (0, 0),

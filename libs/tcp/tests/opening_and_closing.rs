@@ -250,6 +250,54 @@ fn no_peer_is_asked_while_data_is_on_the_way() {
     script.expect("P. 1+1000 ack 1");
 }
 
+/// RFC 9293, §3.9.2.2: soft errors end nothing, but say why the peer did not answer.
+#[test]
+fn an_opening_goes_on_after_a_soft_error_and_ends_by_a_final_one() {
+    let mut script = Script::connect(settings());
+    script.write(10);
+    script.expect("S 0+0");
+    assert!(!script.unreachable(1, true) && !script.unreachable(u32::MAX, true), "nobody has sent that");
+    assert!(script.unreachable(0, false) && script.connection.is_unreachable());
+    for _ in 0..7 {
+        script.wait();
+        let _ = script.connection.transmit(culm_tcp::Instant(script.now));
+    }
+    assert_eq!(script.connection.ending(), Some(Ending::Unreachable));
+
+    let mut script = Script::connect(settings());
+    script.write(10);
+    script.expect("S 0+0");
+    assert!(script.unreachable(0, true));
+    assert_eq!((script.connection.ending(), &script.released[..]), (Some(Ending::Unreachable), &[0][..]));
+    assert!(!script.unreachable(0, true), "it is over");
+}
+
+/// RFC 9293, §3.9.2.2, and RFC 5927, §5.2: nobody's word ends what is open.
+#[test]
+fn an_open_connection_goes_on_after_any_error() {
+    let mut script = Script::open(settings(), false);
+    script.write(1000);
+    script.expect("P. 1+1000 ack 1");
+    assert!(script.unreachable(1, true) && script.connection.is_unreachable());
+    assert_eq!(script.state(), State::Established);
+    script.pass(1);
+    script.inject(". 1+0 ack 1001");
+    assert!(!script.connection.is_unreachable(), "the peer was heard");
+    assert!(!script.unreachable(1, true), "nothing is on the way");
+}
+
+#[test]
+fn a_connection_whose_address_is_lost_ends_in_silence() {
+    let mut script = Script::open(settings(), true);
+    script.write(10);
+    script.expect("P. 1+10 ack 1");
+    let mut released = Vec::new();
+    script.connection.lose_address(|token| released.push(token));
+    script.nothing();
+    assert_eq!((script.connection.ending(), released), (Some(Ending::AddressLost), vec![0]));
+    assert_eq!(script.connection.deadline(), None);
+}
+
 /// RFC 9293, §3.10.7.1.
 #[test]
 fn what_has_no_connection_is_reset_but_for_resets() {

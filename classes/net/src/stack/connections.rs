@@ -138,10 +138,17 @@ impl Stream<'_> {
         matches!(self.slot.connection.state(), State::Closed | State::TimeWait) && self.received_count() == 0
     }
 
-    /// Returns how the connection has ended, once it is over: refused, reset, not answered, or in
-    /// order.
+    /// Returns how the connection has ended, once it is over: refused, reset, not answered, not to
+    /// be reached, without its address, or in order.
     pub fn ending(&self) -> Option<Ending> {
         self.slot.connection.ending()
+    }
+
+    /// Returns whether somebody on the way has said that nothing gets to the peer, since that was
+    /// heard last. TCP goes on trying: it may be for a moment, or not be true (RFC 9293
+    /// §3.9.2.2). An [`Event::Ready`] says that it may have changed.
+    pub fn is_unreachable(&self) -> bool {
+        self.slot.connection.is_unreachable()
     }
 
     /// Returns the peer's address and port, while the connection is not over.

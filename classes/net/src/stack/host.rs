@@ -6,6 +6,7 @@
 //! fast ways know it, and given to them.
 
 use super::datagram::{Datagram, Ports};
+use super::frame::Link;
 use super::lease::Log;
 use super::settings::Settings;
 use crate::client::{Packet, Transmitter};
@@ -51,6 +52,8 @@ pub(super) struct LinkHost {
     log: Log,
     /// A frame that was put together.
     frame: Vec<u8>,
+    /// Packets of TCP's that have waited in vain for their neighbours.
+    undelivered: Vec<Quoted>,
 }
 
 /// What a frame turns out to be.
@@ -92,6 +95,7 @@ impl LinkHost {
             addresses,
             log: Log::new(settings.address.is_none(), time::now()),
             frame: Vec::with_capacity(LONGEST_HEADERS + FRAGMENTED_LENGTH),
+            undelivered: Vec::with_capacity(PACKETS),
         }
     }
 
@@ -180,7 +184,8 @@ impl LinkHost {
     /// Does what is due. Returns whether the addresses have changed.
     #[cold]
     pub(super) fn poll(&mut self, transmitter: &mut Transmitter, now: Instant) -> bool {
-        self.host.poll(now, &mut Out { transmitter, mac: self.mac });
+        self.host
+            .poll(now, &mut Polled { out: Out { transmitter, mac: self.mac }, undelivered: &mut self.undelivered });
         let mut has_changed = false;
         while let Some(notice) = self.host.notice() {
             has_changed |= notice == Notice::Addresses;
@@ -193,6 +198,21 @@ impl LinkHost {
             self.addresses.extend(self.host.addresses().take(ADDRESSES));
         }
         has_changed
+    }
+
+    /// Returns a packet of TCP's that has waited in vain for its neighbour.
+    pub(super) fn undelivered(&mut self) -> Option<Quoted> {
+        self.undelivered.pop()
+    }
+
+    /// Returns whether a neighbour is about to be asked whether it is still there.
+    pub(super) fn is_asking(&self, now: Instant) -> bool {
+        self.host.is_asking(now)
+    }
+
+    /// Takes note that something new has arrived at `remote` a moment ago, by the station `link`.
+    pub(super) fn confirm(&mut self, remote: IpAddr, link: Link, now: Instant) {
+        self.host.confirm(remote, LinkAddress(link), now);
     }
 
     /// Sends a datagram from `port` to `destination`, at once or when its neighbour is known.
@@ -252,6 +272,27 @@ impl Wire for Out<'_> {
             }
             (PacketHeader::default(), ())
         });
+    }
+}
+
+/// The same while the host does what is due, and may give packets back.
+struct Polled<'a> {
+    out: Out<'a>,
+    undelivered: &'a mut Vec<Quoted>,
+}
+
+impl Wire for Polled<'_> {
+    fn send(&mut self, to: LinkAddress, kind: Kind, packet: &[u8]) {
+        self.out.send(to, kind, packet);
+    }
+
+    fn undelivered(&mut self, packet: &[u8]) {
+        if let Ok(quoted) = Quoted::of_packet(packet)
+            && quoted.protocol == protocols::TCP
+            && self.undelivered.len() < self.undelivered.capacity()
+        {
+            self.undelivered.push(quoted);
+        }
     }
 }
 

@@ -80,8 +80,8 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use crate::descriptor::flags::LINK_COUNT_SHIFT;
-    use crate::stack::Settings;
     use crate::stack::tests::lan::{HOST_MAC, Lan, MAC};
+    use crate::stack::{Ending, Settings};
     use smoltcp::phy::ChecksumCapabilities;
     use smoltcp::wire::{
         DhcpMessageType, DhcpPacket, DhcpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr,
@@ -95,7 +95,8 @@ mod tests {
 
     #[test]
     fn a_link_that_is_up_again_has_the_address_asked_for_anew() {
-        let mut lan = Lan::new(Settings::default());
+        let mut lan = Lan::new(Settings { connections: 1, ..Settings::default() });
+        lan.server = |_, _| {};
         let first = Ipv4Address::new(10, 0, 0, 77);
         assert!(pass(&mut lan, 3000, Some(first)).contains("address 10.0.0.77/24"));
         // The first frame that says so: for all, as a neighbour's question is.
@@ -114,12 +115,15 @@ mod tests {
         assert_eq!((request.message_type, request.requested_ip), (DhcpMessageType::Request, Some(first)));
         assert!(request.server_identifier.is_none() && request.client_ip.is_unspecified());
         assert_eq!(pass(&mut lan, 3000, Some(first)), "");
-        // Another network: its server refuses the address, and gives another one.
+        // Another network: its server refuses the address, and gives another one. Connections from
+        // the old one end.
+        let slot = lan.stack.connect("10.0.0.3:80".parse().expect("an address")).expect("there is a way");
         lan.flags = 2 << LINK_COUNT_SHIFT;
         lan.wire.to_stack.push_back(frame);
         let log = pass(&mut lan, 10_000, Some(Ipv4Address::new(10, 0, 0, 88)));
         assert!(log.contains("has other addresses") && log.contains("address 10.0.0.88/24"), "{log}");
         assert!(!lan.stack.addresses().iter().any(|own| own.address() == core::net::IpAddr::V4(first)));
+        assert_eq!(lan.stack.stream(slot).and_then(|stream| stream.ending()), Some(Ending::AddressLost));
     }
 
     /// Returns the message to a DHCP server in a frame, if there is one.

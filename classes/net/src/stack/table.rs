@@ -17,7 +17,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::net::{Ipv4Addr, SocketAddr};
 use culm::time::Instant;
-use culm_tcp::{Connection, Header, Island, Piece, Placement, Sent, Storage};
+use culm_tcp::{Connection, Header, Island, Piece, Placement, Sent, Sequence, Storage};
 
 /// Groups of segments that were sent at one time and are not acknowledged, of one connection. Where
 /// there are more, neighbours count as one.
@@ -80,6 +80,8 @@ pub(super) struct Slot {
     pub(super) limit: Instant,
     /// When it got on for the last time: came to rest, or had something acknowledged.
     pub(super) since: Instant,
+    /// When the peer was known to have taken something for the last time.
+    pub(super) confirmed: Instant,
     /// Bytes sent and not acknowledged at that time.
     pub(super) unacknowledged: u32,
     /// Nothing was sent to the peer yet.
@@ -117,6 +119,7 @@ impl Slot {
             chained: NONE,
             limit: Instant::NEVER,
             since: Instant::default(),
+            confirmed: Instant::default(),
             unacknowledged: 0,
             fresh: false,
             rests: false,
@@ -143,7 +146,7 @@ impl Slot {
 
     /// Does the same for a segment from another station than before. Only one that brings the
     /// connection on proves that the peer is to be reached through that station now: another one
-    /// does not know the sequence numbers.
+    /// does not know the sequence numbers. Returns whether it has.
     #[cold]
     pub(super) fn receive_from(
         &mut self,
@@ -152,14 +155,16 @@ impl Slot {
         payload: &[u8],
         is_marked: bool,
         now: culm_tcp::Instant,
-    ) {
+    ) -> bool {
         let progress =
             |connection: &Connection<'_>| (connection.readable(), connection.unacknowledged(), connection.state());
         let before = progress(&self.connection);
         self.receive(header, payload, is_marked, now);
-        if progress(&self.connection) != before && link[0] & 1 == 0 {
+        let brings_on = progress(&self.connection) != before && link[0] & 1 == 0;
+        if brings_on {
             self.route.set_link(link);
         }
+        brings_on
     }
 
     /// Drops the first `count` bytes that have come, or all if there are fewer.
@@ -180,6 +185,18 @@ impl Slot {
     pub(super) fn close(&mut self) {
         let outbox = &mut self.outbox;
         self.connection.close(|token| outbox.release(token));
+    }
+
+    /// Ends the connection, whose address is lost.
+    pub(super) fn lose_address(&mut self) {
+        let outbox = &mut self.outbox;
+        self.connection.lose_address(|token| outbox.release(token));
+    }
+
+    /// Takes the message that a segment did not get to the peer; returns whether it is believed.
+    pub(super) fn undelivered(&mut self, sequence: Sequence, is_final: bool, now: culm_tcp::Instant) -> bool {
+        let outbox = &mut self.outbox;
+        self.connection.unreachable(sequence, is_final, now, |token| outbox.release(token))
     }
 
     /// Ends the connection by a reset.

@@ -14,7 +14,7 @@ use super::begun::Begun;
 use super::classify::{Key, Segment};
 use super::connections::{Event, Stream};
 use super::cookie::Cookies;
-use super::frame::LONGEST_PACKET;
+use super::frame::{LONGEST_PACKET, Link};
 use super::handshake::UnmatchedSegment;
 use super::promises::Promises;
 use super::settings::Settings;
@@ -27,6 +27,7 @@ use crate::client::Transmitter;
 use crate::wire::{self, ethernet, ipv4, ipv6, protocols, tcp};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 use culm::time::{Duration, Instant, ticks};
 use culm_ip::Cidr;
 use culm_ip::icmp::Quoted;
@@ -47,6 +48,10 @@ const GOODBYE: Duration = Duration::from_secs(20);
 
 /// How long a connection that is over waits, so that stray segments find nobody else.
 const TIME_WAIT: Duration = Duration::from_secs(10);
+
+/// For how long it counts that a peer has taken something: as long as a neighbour that is used has
+/// for being confirmed (RFC 4861 §10, `DELAY_FIRST_PROBE_TIME`).
+const LATELY: Duration = Duration::from_secs(5);
 
 /// Segments that one connection sends in a row before others get their turn: fewer in tests, which
 /// have not that many buffers.
@@ -169,7 +174,11 @@ impl Tcp {
         let slot = &mut self.table[index];
         let is_marked = segment.is_marked;
         match wire::array(frame, ethernet::SOURCE) {
-            Some(link) if *link != slot.route.link() => slot.receive_from(*link, header, payload, is_marked, times.tcp),
+            Some(link) if *link != slot.route.link() => {
+                if slot.receive_from(*link, header, payload, is_marked, times.tcp) {
+                    slot.confirmed = times.now;
+                }
+            }
             _ => slot.receive(header, payload, is_marked, times.tcp),
         }
         self.after_ingress(index, times.now);
@@ -183,7 +192,8 @@ impl Tcp {
         // Looked at here, since an application that fills its buffer again in the same turn hides
         // what was taken.
         if unacknowledged < slot.unacknowledged {
-            (slot.since, slot.unacknowledged, slot.fresh) = (now, unacknowledged, false);
+            (slot.since, slot.confirmed) = (now, now);
+            (slot.unacknowledged, slot.fresh) = (unacknowledged, false);
         }
         self.mark_dirty(index);
         let slot = &mut self.table[index];
@@ -215,6 +225,49 @@ impl Tcp {
             self.mark_dirty(index);
         }
         is_believed
+    }
+
+    /// Takes the message that a packet of TCP's did not arrive. The connection whose it is said to
+    /// be decides what it is worth.
+    #[cold]
+    pub(super) fn undelivered(&mut self, quoted: &Quoted, is_final: bool, times: Times) {
+        let (local, remote) = quoted.ports();
+        let key = Key::new((quoted.destination, remote), (quoted.source, local));
+        let Some(index) = self.table.find(&key).filter(|_| quoted.protocol == protocols::TCP) else { return };
+        let slot = &mut self.table[index];
+        if slot.undelivered(Sequence(quoted.sequence()), is_final, times.tcp) {
+            self.mark_dirty(index);
+            self.queue_event(index);
+        }
+    }
+
+    /// Tells of the peers that have taken something lately, and by which stations.
+    #[cold]
+    pub(super) fn tell_heard(&self, now: Instant, mut tell: impl FnMut(IpAddr, Link)) {
+        for slot in (0..self.table.len()).filter_map(|index| self.table.get(index)) {
+            if slot.phase() != Phase::Free && now < slot.confirmed + LATELY {
+                tell(slot.remote.ip(), slot.route.link());
+            }
+        }
+    }
+
+    /// Ends connections that are from none of these addresses: nothing that is sent to them
+    /// arrives here any more.
+    #[cold]
+    pub(super) fn keep_to(&mut self, addresses: &[Cidr]) {
+        for index in 0..self.table.len() {
+            let slot = &mut self.table[index];
+            let (_, local) = slot.key.addresses(slot.remote.is_ipv4());
+            if slot.phase() == Phase::Free || addresses.iter().any(|own| own.address() == local) {
+                continue;
+            }
+            slot.lose_address();
+            if slot.is_open() {
+                self.queue_event(index);
+            } else {
+                self.free(index);
+            }
+        }
     }
 
     /// Handles a segment that belongs to no connection, or may begin a new one in place of one that

@@ -170,6 +170,22 @@ impl Node<'_> {
         self.parcels.free(parcel);
     }
 
+    /// Gives a packet back that has waited in vain.
+    pub(super) fn give_back(&mut self, parcel: Parcel, wire: &mut impl Wire) {
+        let packet = self.parcels.bytes(parcel);
+        if !packet.is_empty() {
+            wire.undelivered(packet);
+        }
+        self.parcels.free(parcel);
+    }
+
+    /// Takes note that something has arrived at `destination` by way of the station `link`.
+    pub(super) fn confirm(&mut self, destination: IpAddr, link: LinkAddress, now: Instant) {
+        if let Some(Hop::Neighbour(neighbour)) = self.hop(destination) {
+            self.cache.confirm_at(neighbour, link, now);
+        }
+    }
+
     pub(super) fn send_datagram(
         &mut self,
         source_port: u16,

@@ -24,12 +24,16 @@ const UDP_PORT: u16 = 7;
 
 /// Frames that were sent.
 #[derive(Default)]
-struct Sent(Vec<(LinkAddress, Kind, Vec<u8>)>);
+struct Sent(Vec<(LinkAddress, Kind, Vec<u8>)>, Vec<IpAddr>);
 
 impl Wire for Sent {
     fn send(&mut self, to: LinkAddress, kind: Kind, packet: &[u8]) {
         assert!(!packet.is_empty() && packet.len() <= LARGEST);
         self.0.push((to, kind, packet.to_vec()));
+    }
+
+    fn undelivered(&mut self, packet: &[u8]) {
+        self.1.push(crate::icmp::Quoted::of_packet(packet).expect("it was sent whole").destination);
     }
 }
 
@@ -243,6 +247,44 @@ fn datagrams_wait_for_their_neighbour() {
     assert_eq!(lan.send(OTHER), Ok(vec![(PEER, Kind::Ipv4)]));
     let (link, place) = lan.host.station(OTHER.into(), lan.now).expect("is known");
     assert_eq!((link, lan.host.station_at(place, lan.now)), (PEER, Some(PEER)));
+}
+
+/// RFC 4861 §7.2.2, of ARP too (RFC 1122 §2.3.2.2).
+#[test]
+fn who_waits_in_vain_is_told() {
+    let mut lan = Lan::settled();
+    let _ = lan.send(OTHER);
+    let _ = lan.send(OTHER);
+    lan.pass(2900);
+    assert!(lan.sent.1.is_empty());
+    lan.pass(200);
+    assert_eq!(lan.sent.1, [IpAddr::V4(OTHER); 2]);
+}
+
+/// RFC 4861 §7.3.1.
+#[test]
+fn a_neighbour_that_upper_layers_hear_of_is_not_asked() {
+    for confirms in [true, false] {
+        let mut lan = Lan::settled();
+        let _ = lan.send(OTHER);
+        lan.receive(Kind::Arp, &Arp { target_link: LINK, ..Arp::request(PEER, OTHER, OWN) }.bytes());
+        lan.pass(0);
+        let mut asked = 0;
+        for _ in 0..60 {
+            let _ = lan.send(OTHER);
+            lan.now = lan.now + Duration::from_secs(2);
+            if confirms && lan.host.is_asking(lan.now) {
+                // Somebody else's station says nothing.
+                lan.host.confirm(OTHER.into(), LinkAddress([2, 0, 0, 0, 0, 7]), lan.now);
+                assert!(lan.host.is_asking(lan.now));
+                lan.host.confirm(OTHER.into(), PEER, lan.now);
+                assert!(!lan.host.is_asking(lan.now));
+            }
+            lan.host.poll(lan.now, &mut lan.sent);
+            asked += lan.take().iter().filter(|(_, kind, _)| *kind == Kind::Arp).count();
+        }
+        assert_eq!(asked > 0, !confirms, "{asked}");
+    }
 }
 
 #[test]

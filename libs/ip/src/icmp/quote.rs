@@ -23,6 +23,19 @@ pub struct Quoted {
 }
 
 impl Quoted {
+    /// Reads a packet of this host's own.
+    ///
+    /// # Errors
+    ///
+    /// It is no packet of IP, or a fragment that is not the first, or too short.
+    pub fn of_packet(packet: &[u8]) -> Result<Self, Malformed> {
+        match packet.first().map(|first| first >> 4) {
+            Some(4) => Self::of_ipv4(packet),
+            Some(6) => Self::of_ipv6(packet),
+            _ => Err(Malformed::Version),
+        }
+    }
+
     /// Reads a quoted packet of IPv4. Its checksum is not looked at, since routers change what it
     /// sums.
     pub(super) fn of_ipv4(bytes: &[u8]) -> Result<Self, Malformed> {

@@ -158,6 +158,23 @@ impl<'a, P, const WAITING: usize> Cache<'a, P, WAITING> {
         }
     }
 
+    /// Takes note of the same for the neighbour `address`, which was heard by way of `link`: that
+    /// says nothing of another station.
+    pub fn confirm_at(&mut self, address: IpAddr, link: LinkAddress, now: Instant) {
+        if let Some(index) = self.find(address)
+            && self.entries.get(index).is_some_and(|entry| entry.known() == Some(link))
+        {
+            self.enter(index, link, State::Reachable(now + self.times.reachable), now);
+        }
+    }
+
+    /// Returns whether [`Self::poll`] would ask a neighbour whose station is known whether it is
+    /// still there: whoever knows that it is may say so before.
+    pub fn is_asking(&self, now: Instant) -> bool {
+        let asks = |entry: &Entry<P, WAITING>| matches!(entry.state, State::Delay | State::Probe(_));
+        now >= self.deadline && self.entries.iter().any(|entry| entry.due <= now && asks(entry))
+    }
+
     /// Says what becomes of a packet whose next hop is `address`, a neighbour's: it is to be sent
     /// at once, or waits here.
     pub fn resolve(&mut self, address: IpAddr, packet: P, now: Instant) -> Resolution<P> {

@@ -94,7 +94,7 @@ impl Connection<'_> {
                 let is_opening = matches!(self.state, State::SynSent | State::SynReceived);
                 let most = if is_opening { SYNS } else { self.settings.attempts };
                 if self.timeouts >= most {
-                    return self.end(Ending::TimedOut, release);
+                    return self.give_up(release);
                 }
                 self.timeouts += 1;
                 self.round_trip.back_off();
@@ -167,7 +167,7 @@ impl Connection<'_> {
     fn ask(&mut self, release: impl FnMut(u64)) {
         let Some(keep_alive) = self.settings.keep_alive else { return };
         if self.questions >= keep_alive.questions {
-            return self.end(Ending::TimedOut, release);
+            return self.give_up(release);
         }
         self.questions += 1;
         self.due = Some(Due::Question);

@@ -200,6 +200,12 @@ impl Script {
         self.connection.too_big(OURS + sequence, segment, Instant(self.now))
     }
 
+    /// Has somebody say that the segment of this number does not get to the peer.
+    pub fn unreachable(&mut self, sequence: u32, is_final: bool) -> bool {
+        let released = &mut self.released;
+        self.connection.unreachable(OURS + sequence, is_final, Instant(self.now), |token| released.push(token))
+    }
+
     pub fn close(&mut self) {
         let released = &mut self.released;
         self.connection.close(|token| released.push(token));

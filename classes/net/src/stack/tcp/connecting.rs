@@ -12,6 +12,7 @@ use crate::stack::frame::{Link, Route};
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::RangeInclusive;
+use culm::time::Instant;
 use culm_tcp::{Connection, Sequence, Settings};
 
 /// Ports that connections are opened from (RFC 6335, §6).
@@ -66,7 +67,7 @@ impl Tcp {
         slot.outbox.clear();
         (slot.route, slot.remote, slot.port) = (route, remote, port);
         (slot.new, slot.fresh, slot.rests) = (false, true, false);
-        (slot.since, slot.unacknowledged) = (times.now, 0);
+        (slot.since, slot.confirmed, slot.unacknowledged) = (times.now, Instant::default(), 0);
         self.mark_dirty(index);
         Ok(index)
     }

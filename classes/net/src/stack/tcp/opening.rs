@@ -73,7 +73,7 @@ impl Tcp {
         slot.outbox.clear();
         (slot.route, slot.remote, slot.port) = (route, last.remote, last.local.port());
         (slot.new, slot.fresh, slot.rests) = (true, true, false);
-        (slot.since, slot.unacknowledged) = (times.now, 0);
+        (slot.since, slot.confirmed, slot.unacknowledged) = (times.now, Instant::default(), 0);
         slot.receive(&last.header, payload, last.is_marked, times.tcp);
         if matches!(slot.connection.state(), State::Established | State::CloseWait) {
             self.opened += 1;

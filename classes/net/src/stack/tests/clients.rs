@@ -71,17 +71,6 @@ fn a_refusal_is_told() {
     assert!(lan.stack.stream(slot).is_none());
 }
 
-#[test]
-fn who_does_not_answer_is_asked_again_and_given_up() {
-    let mut lan = client(2);
-    let nobody = SocketAddr::new("10.0.0.77".parse().expect("an address"), 80);
-    let slot = lan.stack.connect(nobody).expect("there is a way");
-    lan.pass(10_000);
-    assert!(!lan.stack.stream(slot).expect("its own").is_over());
-    lan.pass(140_000);
-    assert!(lan.stack.stream(slot).expect("its own").is_over());
-}
-
 /// An answer that is none, to a SYN that has not left yet, has a reset go in the same turn. Where
 /// the peer's station is, nobody knows then.
 #[test]

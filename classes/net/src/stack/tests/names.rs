@@ -106,7 +106,8 @@ fn an_answer_that_does_not_fit_comes_over_a_connection_that_nobody_sees() {
 fn where_no_connection_is_to_be_had_the_search_ends() {
     let mut lan = lan(HOST);
     let mut server = Server::new(&mut lan);
-    // The only place is taken.
+    // The only place is taken, and the application does not give it back.
+    lan.server = |_, _| {};
     let nobody = IpAddr::from([10, 0, 0, 77]);
     let taken = lan.stack.connect((nobody, 80).into()).expect("there is a way");
     lan.stack.look_up(name(), Family::Ipv4).expect("a place");
