@@ -394,7 +394,7 @@ impl Stack {
     }
 
     fn note_addresses(&mut self) {
-        self.names.take_lease(self.host.lease());
+        self.names.take_servers(self.host.lease(), self.host.name_servers());
         self.ports.set_addresses(Addresses::new(self.client.mac(), self.host.addresses()));
     }
 }

@@ -236,7 +236,7 @@ impl Resolver {
     /// Returns something that is due.
     pub fn poll(&mut self, now: Instant) -> Option<Step<'_>> {
         // One that has failed or is too late has its connection until its next step.
-        let is_streaming = self.is_streaming();
+        let turn = self.turn();
         for place in &mut self.searches {
             let Some(search) = place else { continue };
             let (next, failure) = match search.state {
@@ -245,7 +245,7 @@ impl Resolver {
                     let failure = search.failure.unwrap_or(Failure::Timeout);
                     (attempt.next(&self.servers, &mut self.random, now), failure)
                 }
-                State::Truncated(mut attempt) if !is_streaming => {
+                State::Truncated(mut attempt) if turn == Some(search.lookup) => {
                     attempt.deadline = now + STREAM_PATIENCE;
                     search.state = State::Streamed(attempt);
                     self.out.begin(attempt.id, flags::RECURSION_DESIRED, &search.question);
@@ -277,18 +277,28 @@ impl Resolver {
 
     /// When [`Self::poll`] has something to do.
     pub fn deadline(&self) -> Instant {
-        let is_streaming = self.is_streaming();
+        let turn = self.turn();
         let due = |search: &Search| match search.state {
             State::Asked(attempt) | State::Streamed(attempt) => attempt.deadline,
-            State::Truncated(attempt) if is_streaming => attempt.deadline,
+            State::Truncated(attempt) if turn != Some(search.lookup) => attempt.deadline,
             State::Ask | State::Truncated(_) | State::Done(_) => Instant(0),
         };
         self.searches.iter().flatten().map(due).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Whether a search has the connection.
-    fn is_streaming(&self) -> bool {
-        self.searches.iter().flatten().any(|search| matches!(search.state, State::Streamed(_)))
+    /// Returns whose turn it is to have the connection: of those that wait for it, the one that has
+    /// waited longest; nobody's while a search has it.
+    fn turn(&self) -> Option<Lookup> {
+        let mut searches = self.searches.iter().flatten();
+        if searches.clone().any(|search| matches!(search.state, State::Streamed(_))) {
+            return None;
+        }
+        let waits = |search: &Search| match search.state {
+            State::Truncated(attempt) => Some((attempt.deadline, search.lookup.0)),
+            _ => None,
+        };
+        let (_, first) = searches.by_ref().filter_map(waits).min()?;
+        Some(Lookup(first))
     }
 }
 

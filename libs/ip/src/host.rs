@@ -187,6 +187,8 @@ pub struct Payload<'a> {
 pub enum Notice {
     /// The host's addresses.
     Addresses,
+    /// The name servers that routers tell of ([`Host::name_servers`]).
+    NameServers,
     /// A server has leased this, and the address is in use.
     Leased(dhcp::Lease),
     /// The lease is over, and with it the address.
@@ -238,6 +240,7 @@ struct Node<'a> {
 #[derive(Debug, Default)]
 struct Notices {
     addresses: bool,
+    name_servers: bool,
     lease: Option<Notice>,
     duplicate: Option<IpAddr>,
 }
@@ -277,11 +280,19 @@ impl<'a> Host<'a> {
         self.node.four.lease()
     }
 
+    /// Returns the name servers that routers tell of (RFC 8106).
+    pub fn name_servers(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.node.six.iter().flat_map(|six| six.routers.name_servers()).map(IpAddr::V6)
+    }
+
     /// Returns something that has changed since this was called last, or `None`.
     pub fn notice(&mut self) -> Option<Notice> {
         let notices = &mut self.node.notices;
         if let Some(address) = notices.duplicate.take() {
             return Some(Notice::Duplicate(address));
+        }
+        if core::mem::take(&mut notices.name_servers) {
+            return Some(Notice::NameServers);
         }
         notices.lease.take().or_else(|| core::mem::take(&mut notices.addresses).then_some(Notice::Addresses))
     }

@@ -17,6 +17,9 @@ pub const ROUTERS: usize = 4;
 /// Prefixes of the link, and own addresses, that are remembered of each.
 pub const PREFIXES: usize = 8;
 
+/// Name servers that are remembered of all routers (RFC 8106 §5.3.1: three).
+pub const NAME_SERVERS: usize = 3;
+
 /// Bits of a prefix to which a station adds its identifier (RFC 4862 §5.5.3 (d), RFC 2464 §4).
 const PREFIX_BITS: u8 = 64;
 
@@ -40,6 +43,8 @@ pub enum Step {
     Claim(Ipv6Addr),
     /// No longer to use this address: it is not valid any more.
     Remove(Ipv6Addr),
+    /// To ask other name servers ([`Routers::name_servers`]).
+    NameServers,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +59,12 @@ struct Router {
 struct OnLink {
     prefix: Ipv6Addr,
     length: u8,
+    until: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct NameServer {
+    address: Ipv6Addr,
     until: Instant,
 }
 
@@ -84,6 +95,9 @@ pub struct Routers {
     routers: [Option<Router>; ROUTERS],
     prefixes: [Option<OnLink>; PREFIXES],
     addresses: [Option<Address>; PREFIXES],
+    name_servers: [Option<NameServer>; NAME_SERVERS],
+    /// Whether they are others than was told.
+    are_servers_new: bool,
     /// What the link carries, and what routers say.
     most: u16,
     mtu: u16,
@@ -103,6 +117,8 @@ impl Routers {
             routers: [None; ROUTERS],
             prefixes: [None; PREFIXES],
             addresses: [None; PREFIXES],
+            name_servers: [None; NAME_SERVERS],
+            are_servers_new: false,
             most,
             mtu: most,
             hop_limit: 64,
@@ -121,19 +137,32 @@ impl Routers {
         self.hop_limit
     }
 
+    /// Returns the name servers that routers tell of.
+    pub fn name_servers(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
+        self.name_servers.iter().flatten().map(|server| server.address)
+    }
+
     /// When [`Self::poll`] has something to do.
     pub fn deadline(&self) -> Instant {
         let addresses = self.addresses.iter().flatten();
         let addresses = addresses.map(|own| if own.state == State::New { Instant::default() } else { own.valid });
         let routers = self.routers.iter().flatten().map(|router| router.until);
         let prefixes = self.prefixes.iter().flatten().map(|prefix| prefix.until);
-        addresses.chain(routers).chain(prefixes).fold(self.due, Instant::min)
+        let servers = self.name_servers.iter().flatten().map(|server| server.until);
+        let due = if self.are_servers_new { Instant::default() } else { self.due };
+        addresses.chain(routers).chain(prefixes).chain(servers).fold(due, Instant::min)
     }
 
     /// Returns the next thing that is to be done by `now`. `random` chooses when there is more.
     pub fn poll(&mut self, now: Instant, random: u32) -> Option<Step> {
         while remove(&mut self.routers, |router| router.until <= now).is_some() {}
         while remove(&mut self.prefixes, |prefix| prefix.until <= now).is_some() {}
+        while remove(&mut self.name_servers, |server| server.until <= now).is_some() {
+            self.are_servers_new = true;
+        }
+        if core::mem::take(&mut self.are_servers_new) {
+            return Some(Step::NameServers);
+        }
         while let Some(own) = remove(&mut self.addresses, |own| own.valid <= now) {
             if matches!(own.state, State::Tentative | State::Assigned) {
                 return Some(Step::Remove(own.address));
@@ -179,6 +208,22 @@ impl Routers {
             if prefix.is_autonomous {
                 self.autonomous(&prefix, now);
             }
+        }
+        for (address, lifetime) in told.name_servers() {
+            self.told_of_server(address, lifetime, now);
+        }
+    }
+
+    /// RFC 8106 §5.3.1 and §6.2. Who comes when all places are taken is passed over: one that
+    /// others keep telling of stays.
+    fn told_of_server(&mut self, address: Ipv6Addr, lifetime: Duration, now: Instant) {
+        let is_it = |known: &NameServer| known.address == address;
+        if lifetime.is_zero() {
+            self.are_servers_new |= remove(&mut self.name_servers, is_it).is_some();
+        } else {
+            self.are_servers_new |=
+                !self.name_servers.iter().flatten().any(is_it) && self.name_servers.iter().any(Option::is_none);
+            put(&mut self.name_servers, NameServer { address, until: now + lifetime }, is_it);
         }
     }
 

@@ -115,6 +115,11 @@ impl LinkHost {
         self.host.lease()
     }
 
+    /// The name servers that routers tell of.
+    pub(super) fn name_servers(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.host.name_servers()
+    }
+
     /// When the host has something to do.
     pub(super) fn deadline(&self) -> Instant {
         self.host.deadline()
@@ -181,14 +186,14 @@ impl LinkHost {
         if is_right { Found::Segment(&self.frame, &self.addresses) } else { Found::Nothing }
     }
 
-    /// Does what is due. Returns whether the addresses have changed.
+    /// Does what is due. Returns whether the addresses have changed, or name servers.
     #[cold]
     pub(super) fn poll(&mut self, transmitter: &mut Transmitter, now: Instant) -> bool {
         self.host
             .poll(now, &mut Polled { out: Out { transmitter, mac: self.mac }, undelivered: &mut self.undelivered });
         let mut has_changed = false;
         while let Some(notice) = self.host.notice() {
-            has_changed |= notice == Notice::Addresses;
+            has_changed |= matches!(notice, Notice::Addresses | Notice::NameServers);
             self.log.tell(&notice);
         }
         self.log.lose_patience(time::now());

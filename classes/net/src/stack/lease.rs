@@ -32,7 +32,7 @@ impl Log {
     /// Logs what has happened, where it is new.
     pub(super) fn tell(&mut self, notice: &Notice) {
         match notice {
-            Notice::Addresses => {}
+            Notice::Addresses | Notice::NameServers => {}
             Notice::Leased(lease) => {
                 culm::info!("address {} by DHCP", lease.address);
                 self.said = Said::Address;

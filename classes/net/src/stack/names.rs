@@ -24,8 +24,8 @@ pub use culm_dns::{Addresses, Failure, Family, Lookup, Name, Outcome};
 /// What a stack knows of names.
 pub(super) struct Names {
     resolver: Resolver,
-    /// Whether the servers are those that DHCP gives.
-    are_leased: bool,
+    /// Whether the servers are those that DHCP and routers tell of.
+    are_found: bool,
     stream: Option<Stream>,
     /// Bytes of the answer that comes over TCP.
     incoming: Box<Incoming>,
@@ -47,7 +47,7 @@ struct Stream {
 impl Stack {
     /// Begins to look for the addresses of the host `name`: [`Self::found`] has them, or says why
     /// there are none. The name servers are those that [`Self::set_name_servers`] was told, else
-    /// those that the DHCP server names.
+    /// those that the DHCP server and routers (RFC 8106) tell of.
     ///
     /// Returns `None` while [`LOOKUPS`] searches are under way, or have ended and were not taken.
     pub fn look_up(&mut self, name: Name, family: Family) -> Option<Lookup> {
@@ -69,9 +69,10 @@ impl Stack {
         Some(found)
     }
 
-    /// Asks these name servers, the first three of them, in place of those that DHCP gives.
+    /// Asks these name servers, the first three of them, in place of those that the
+    /// network tells of.
     pub fn set_name_servers(&mut self, servers: &[IpAddr]) {
-        self.names.are_leased = false;
+        self.names.are_found = false;
         self.names.resolver.set_servers(Servers::new(servers.iter().copied()));
     }
 
@@ -147,7 +148,7 @@ impl Names {
     pub(super) fn new(seed: [u64; 4]) -> Self {
         Self {
             resolver: Resolver::new(Servers::default(), seed),
-            are_leased: true,
+            are_found: true,
             stream: None,
             incoming: Box::default(),
             found: VecDeque::with_capacity(LOOKUPS),
@@ -171,11 +172,14 @@ impl Names {
         }
     }
 
-    /// Takes over the name servers of a lease, unless others are set.
-    pub(super) fn take_lease(&mut self, lease: Option<&Lease>) {
-        if self.are_leased {
-            let servers = lease.into_iter().flat_map(|lease| lease.name_servers.iter().flatten());
-            self.resolver.set_servers(Servers::new(servers.map(|server| IpAddr::V4(*server))));
+    /// Takes over the name servers of a lease and those that routers tell of, unless others are
+    /// set: three of them, of each kind one at least where there are both (RFC 8106 §5.3.1).
+    pub(super) fn take_servers(&mut self, lease: Option<&Lease>, told: impl Iterator<Item = IpAddr>) {
+        if self.are_found {
+            let leased = lease.into_iter().flat_map(|lease| lease.name_servers.iter().flatten().copied());
+            let leased = leased.map(IpAddr::V4);
+            let rest = leased.clone().skip(2);
+            self.resolver.set_servers(Servers::new(leased.take(2).chain(told).chain(rest)));
         }
     }
 

@@ -192,6 +192,35 @@ fn one_search_at_a_time_uses_tcp_and_it_ends() {
     assert_eq!(resolver.poll(later), None);
 }
 
+/// A place that is free again is the first to be looked at, but whoever is in it has come last.
+#[test]
+fn who_has_waited_longest_for_tcp_has_it_first() {
+    let mut resolver = resolver();
+    let look_up = |resolver: &mut Resolver, now| {
+        let lookup = resolver.look_up(name("big.example"), Family::Ipv4).expect("a place");
+        let question = sent(resolver, now);
+        resolver.receive(question.to, question.port, &truncated(&question.question), now);
+        lookup
+    };
+    let first = look_up(&mut resolver, NOW);
+    assert!(matches!(resolver.poll(NOW), Some(Step::Stream { lookup, .. }) if lookup == first));
+    let second = look_up(&mut resolver, NOW);
+    resolver.cancel(first);
+    let question = resolver.look_up(name("big.example"), Family::Ipv4).expect("its place");
+    let later = NOW + Duration::from_secs(1);
+    while let Some(step) = resolver.poll(later) {
+        match step {
+            Step::Send(datagram) => {
+                let (from, port, bytes) = (datagram.to, datagram.source_port, truncated(datagram.payload));
+                resolver.receive(from, port, &bytes, later);
+            }
+            Step::Stream { lookup, .. } => return assert_eq!(lookup, second),
+            Step::Done(lookup, outcome) => panic!("{lookup:?} {outcome:?} {question:?}"),
+        }
+    }
+    panic!("nobody's turn comes");
+}
+
 #[test]
 fn a_search_waits_for_tcp_as_long_as_it_says() {
     let mut resolver = resolver();

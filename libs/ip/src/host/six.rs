@@ -115,6 +115,7 @@ impl Node<'_> {
                     six.remove(address);
                     self.notices.addresses = true;
                 }
+                routers::Step::NameServers => self.notices.name_servers = true,
                 routers::Step::Solicit => {
                     let link_local = six.link_local;
                     // While somebody else may have the address, nobody is to learn it.

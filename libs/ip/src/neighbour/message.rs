@@ -28,6 +28,8 @@ mod option {
     pub const TARGET_LINK: u8 = 2;
     pub const PREFIX: u8 = 3;
     pub const MTU: u8 = 5;
+    /// RFC 8106 §5.1.
+    pub const NAME_SERVERS: u8 = 25;
 }
 
 /// Bytes of the longest packet that this module writes.
@@ -246,11 +248,30 @@ impl<'a> RouterAdvertisement<'a> {
         let options = Options(self.options).filter(|(kind, _)| *kind == option::PREFIX);
         options.filter_map(|(_, content)| prefix(content).ok()).filter(|prefix| prefix.length <= 128)
     }
+
+    /// Returns the addresses of name servers that it tells of, each with how long it holds; no time
+    /// if that is over (RFC 8106 §5.1). Those of an option with a wrong length are left out
+    /// (§5.3.1), as are groups and other addresses that no server has.
+    pub fn name_servers(&self) -> impl Iterator<Item = (Ipv6Addr, Duration)> + use<'a> {
+        let options = Options(self.options).filter(|(kind, _)| *kind == option::NAME_SERVERS);
+        let servers = options.flat_map(|(_, content)| {
+            let is_whole = content.0.len() >= 22 && (content.0.len() - 6).is_multiple_of(16);
+            let (head, list) = content.0.split_at_checked(6).filter(|_| is_whole).unwrap_or_default();
+            let lifetime = Reader(head.get(2..).unwrap_or_default()).word().map_or(Duration::ZERO, seconds);
+            let (addresses, _) = list.as_chunks::<16>();
+            addresses.iter().map(move |octets| (Ipv6Addr::from(*octets), lifetime))
+        });
+        servers.filter(|(address, _)| !address.is_multicast() && !address.is_unspecified() && !address.is_loopback())
+    }
+}
+
+/// So many seconds, the most of which are for ever.
+fn seconds(seconds: u32) -> Duration {
+    if seconds == u32::MAX { Duration::MAX } else { Duration::from_secs(seconds.into()) }
 }
 
 fn prefix(mut content: Reader<'_>) -> Result<Prefix, Malformed> {
     let [length, flags] = content.array()?;
-    let seconds = |seconds: u32| if seconds == u32::MAX { Duration::MAX } else { Duration::from_secs(seconds.into()) };
     let (valid, preferred) = (seconds(content.word()?), seconds(content.word()?));
     content.word()?;
     let (is_on_link, is_autonomous) = (flags & 0x80 != 0, flags & 0x40 != 0);

@@ -6,6 +6,7 @@ use crate::ipv6::Ipv6;
 use crate::neighbour::Message;
 use culm_packet::checksum::Sum;
 use proptest::prelude::*;
+use std::vec;
 use std::vec::Vec;
 
 const LINK: LinkAddress = LinkAddress([2, 0, 0, 0, 0, 7]);
@@ -48,6 +49,36 @@ fn new() -> Routers {
 /// Everything that is to be done by `now`.
 fn due(routers: &mut Routers, now: Instant) -> Vec<Step> {
     core::iter::from_fn(|| routers.poll(now, 1 << 31)).collect()
+}
+
+/// An option: name servers by their numbers, for so many seconds.
+fn servers(numbers: &[u16], lifetime: u32) -> Vec<u8> {
+    let head = [&[25, 1 + 2 * numbers.len() as u8, 0, 0][..], &lifetime.to_be_bytes()].concat();
+    let all = numbers.iter().flat_map(|number| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, *number).octets());
+    head.into_iter().chain(all).collect()
+}
+
+/// RFC 8106 §5.3.1 and §6.2.
+#[test]
+fn name_servers_are_those_that_routers_tell_of_while_they_do() {
+    let known = |routers: &Routers| routers.name_servers().map(|server| server.segments()[7]).collect::<Vec<_>>();
+    let mut routers = new();
+    due(&mut routers, seconds(1));
+    tell(&mut routers, seconds(1), 1, 0, &[servers(&[1, 2], 100)]);
+    assert_eq!(routers.deadline(), Instant::default());
+    assert_eq!((due(&mut routers, seconds(1)), known(&routers)), (vec![Step::NameServers], vec![1, 2]));
+    // The same again is no news, but holds for longer.
+    tell(&mut routers, seconds(50), 1, 0, &[servers(&[1], 100)]);
+    assert_eq!(due(&mut routers, seconds(50)).iter().filter(|step| **step == Step::NameServers).count(), 0);
+    // More than there are places for are passed over.
+    tell(&mut routers, seconds(50), 2, 0, &[servers(&[3, 4], 100)]);
+    assert_eq!((routers.poll(seconds(50), 0), known(&routers)), (Some(Step::NameServers), vec![1, 2, 3]));
+    tell(&mut routers, seconds(60), 2, 0, &[servers(&[3], 0), servers(&[9], 0)]);
+    assert_eq!((routers.poll(seconds(60), 0), known(&routers)), (Some(Step::NameServers), vec![1, 2]));
+    assert_eq!((routers.poll(seconds(101), 0), known(&routers)), (Some(Step::NameServers), vec![1]));
+    tell(&mut routers, seconds(102), 1, 0, &[servers(&[1], FOR_EVER)]);
+    due(&mut routers, seconds(1_000_000_000));
+    assert_eq!(known(&routers), [1]);
 }
 
 #[test]

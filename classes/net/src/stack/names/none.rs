@@ -25,7 +25,7 @@ impl Names {
 
     pub(super) fn receive(&mut self, _: IpAddr, _: IpAddr, _: &[u8], _: culm_ip::Instant) {}
 
-    pub(super) fn take_lease(&mut self, _: Option<&Lease>) {}
+    pub(super) fn take_servers(&mut self, _: Option<&Lease>, _: impl Iterator<Item = IpAddr>) {}
 
     #[inline(always)]
     pub(super) fn pass(&mut self, event: Event) -> Option<Event> {

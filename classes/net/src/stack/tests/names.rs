@@ -1,13 +1,17 @@
 //! Names, asked for at a host that has a name server.
 
-use super::lan::{HOST, HOST_6, Lan};
+use super::lan::{HOST, HOST_6, HOST_MAC, Lan};
+use crate::checksum::Sum;
 use crate::stack::names::{Failure, Family, Lookup, Name, Outcome};
 use crate::stack::table::Phase;
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv6Addr};
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::{tcp, udp};
 use std::vec;
 use std::vec::Vec;
+
+/// The host's link-local address.
+const HOST_6_ADDRESS: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, 2);
 
 /// The host's name server: one socket for datagrams, one for connections.
 struct Server {
@@ -114,6 +118,32 @@ fn where_no_connection_is_to_be_had_the_search_ends() {
     let found = server.serve(&mut lan, 4000, 50);
     assert!(matches!(found[..], [(_, Err(Failure::Truncated))]), "{found:?}");
     assert!(lan.stack.stream(taken).is_some());
+}
+
+/// What a router tells of name servers (RFC 8106 §5.1): one, for an hour.
+fn advertisement(server: Ipv6Addr) -> Vec<u8> {
+    let mut message = vec![134, 0, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 25, 3, 0, 0, 0, 0, 0x0e, 0x10];
+    message.extend(server.octets());
+    let (from, all) = (HOST_6_ADDRESS, Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1));
+    let sum = !Sum::pseudo_header(from, all, 58, message.len()).add_bytes(&message).fold();
+    message[2..4].copy_from_slice(&sum.to_le_bytes());
+    let header = [&[0x60, 0, 0, 0, 0, message.len() as u8, 58, 255][..], &from.octets(), &all.octets()].concat();
+    [&[0x33, 0x33, 0, 0, 0, 1][..], &HOST_MAC, &[0x86, 0xdd], &header, &message].concat()
+}
+
+#[test]
+fn name_servers_of_routers_are_asked() {
+    let mut lan = Lan::fixed(1);
+    let mut server = Server::new(&mut lan);
+    lan.pass(3000);
+    lan.wire.to_stack.push_back(advertisement(HOST_6_ADDRESS));
+    lan.pass(5);
+    let lookup = lan.stack.look_up(name(), Family::Ipv4).expect("a place");
+    let found = server.serve(&mut lan, 4000, 3);
+    assert!(
+        matches!(&found[..], [(of, Ok(addresses))] if *of == lookup && addresses.as_slice().len() == 3),
+        "{found:?}"
+    );
 }
 
 #[test]

@@ -167,7 +167,15 @@ fn a_router_tells_all_its_prefixes() {
     };
     let head = vec![134, 0, 0, 0, 64, 0, 0x07, 0x08, 0, 0, 0, 0, 0, 0, 0x03, 0xe8];
     let others = vec![1, 1, 2, 0, 0, 0, 0, 9, 5, 1, 0, 0, 0, 0, 5, 0];
-    let mut bytes = [head, prefix(1, 64), others, prefix(2, 129), prefix(3, 128)].concat();
+    let servers = |units: u8, lifetime: u32, numbers: &[u8]| {
+        let mut option = vec![25, units, 0, 0];
+        option.extend(lifetime.to_be_bytes());
+        option.extend(numbers.iter().flat_map(|number| [&[0x20, 1, 0xd, 0xb8][..], &[0; 11], &[*number]].concat()));
+        option.resize(usize::from(units) * 8, 0xff);
+        option
+    };
+    let named = [servers(5, 600, &[1, 2]), servers(4, 600, &[3]), servers(1, 600, &[]), servers(3, u32::MAX, &[4])];
+    let mut bytes = [head, prefix(1, 64), others, prefix(2, 129), named.concat(), prefix(3, 128)].concat();
     let Ok(Message::RouterAdvertisement(told)) = parse(&mut bytes, PEER_6, ALL_NODES) else { panic!("it is one") };
     let RouterAdvertisement { source, hop_limit, lifetime, reachable, retransmit, link, mtu, .. } = told;
     assert_eq!((source, hop_limit, lifetime), (PEER_6, Some(64), Duration::from_secs(1800)));
@@ -178,6 +186,10 @@ fn a_router_tells_all_its_prefixes() {
     assert_eq!(prefixes[0].prefix, "2001:db8:1::".parse::<Ipv6Addr>().expect("an address"));
     assert_eq!((prefixes[0].valid, prefixes[0].preferred), (Duration::from_secs(256), Duration::MAX));
     assert!(prefixes[0].is_on_link && prefixes[0].is_autonomous && prefixes[1].length == 128);
+    let server = |number: u16| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, number);
+    let ten_minutes = Duration::from_secs(600);
+    let named = [(server(1), ten_minutes), (server(2), ten_minutes), (server(4), Duration::MAX)];
+    assert!(told.name_servers().eq(named), "no option has half an address, or none");
     let far = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
     assert_eq!(parse(&mut bytes, far, ALL_NODES), Err(Malformed::Value), "routers speak by link-local addresses");
 }
