@@ -117,6 +117,29 @@ fn what_nobody_reads_to_the_end_ends_quietly() {
 }
 
 #[test]
+fn what_this_release_has_too_old_comes_from_another_part_of_the_archive() {
+    let checkout = Checkout::copy("old-release");
+    // A search path without QEMU, on a machine whose sources have one that is too old. Nothing is
+    // installed: what would change the machine writes down what it was given.
+    let programs = "awk bash cat cut dirname grep head readlink sed sort tr uname env";
+    checkout.type_line(&format!("mkdir here; for name in {programs}; do ln -s $(type -P $name) here/; done"));
+    checkout.write("here/id", "#!/bin/sh\necho 0\n");
+    checkout.write("here/apt-cache", "#!/bin/sh\necho '  Candidate: 1:7.2+dfsg-7'\n");
+    checkout.write("here/apt-get", "#!/bin/sh\necho \"apt-get $*\" >> done\n");
+    checkout.write("here/tee", "#!/bin/sh\necho \"$1: $(cat)\" >> done\n");
+    checkout.type_line("chmod +x here/id here/apt-* here/tee");
+    let output = checkout.try_type("PATH=$PWD/here ./culm setup < /dev/null");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("have qemu-system-arm 7.2+dfsg-7; adding"), "{said}");
+    assert!(said.contains("still missing after the installation: ") && said.contains("qemu"), "{said}");
+    let done = checkout.type_line("cat done");
+    let added =
+        done.lines().position(|line| line.contains("/culm-backports.list: deb ") && line.ends_with("-backports main"));
+    let installed = done.lines().position(|line| line.contains(" install ") && line.contains("qemu-system-arm"));
+    assert!(added.is_some() && added < installed, "{done}");
+}
+
+#[test]
 fn who_cannot_install_or_build_is_told_what_to_do() {
     let checkout = Checkout::copy("stranger");
     // A user without rights on a machine without QEMU: the search path has only what the script
