@@ -119,6 +119,9 @@ impl Options {
 /// The port of web servers.
 const HTTP: u16 = 80;
 
+/// The port of iperf3's servers.
+const IPERF3: u16 = 5201;
+
 /// How the network cards are connected: each to a network of its own, QEMU's or a TAP interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Network {
@@ -168,9 +171,10 @@ impl Network {
                 true => ", a port that no component's configuration names: does anybody listen there?",
                 false => "",
             };
-            // What listens there is a web server, whoever it is.
+            // What listens there is a web server, whoever it is, or one of iperf3's.
             let page = match (*protocol, *guest) {
                 (Protocol::Tcp, HTTP) => format!(": http://localhost:{host}/"),
+                (Protocol::Tcp, IPERF3) => format!(": iperf3 -c 127.0.0.1 -p {host}"),
                 _ => String::new(),
             };
             format!("{protocol}{both} port {host} leads to the guest's {place}{listener}{page}")
@@ -312,12 +316,13 @@ mod tests {
 
     #[test]
     fn a_port_by_both_protocols_is_told_of_once() {
-        let said = user(&["8080:80", "udp:8080:80", "udp:7007:7"]).announcements();
+        let said = user(&["8080:80", "udp:8080:80", "udp:7007:7", "5202:5201", "udp:5202:5201"]).announcements();
         assert_eq!(
             said,
             [
                 "tcp and udp port 8080 leads to the guest's 80: http://localhost:8080/",
-                "udp port 7007 leads to the guest's 7"
+                "udp port 7007 leads to the guest's 7",
+                "tcp and udp port 5202 leads to the guest's 5201: iperf3 -c 127.0.0.1 -p 5202"
             ]
         );
     }
