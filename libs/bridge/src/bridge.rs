@@ -3,7 +3,7 @@
 use crate::recent::{Question, Recent};
 use crate::storm::{Kind, Storm};
 use crate::table::{Heard, Table};
-use crate::vlan::{self, Edit, Membership, VlanSet, hides_tag, is_cut, tag_of};
+use crate::vlan::{Edit, Membership, VlanSet, hides_tag, is_cut, tag_of};
 use crate::{Address, MAX_PORTS, PortOptions, PortSet};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -128,8 +128,8 @@ impl Bridge {
             let reaches = if setup.options.isolated { others.without(isolated) } else { others };
             let mut finds = others;
             finds.add(port);
-            let PortOptions { vlan, trunk, storm, .. } = setup.options;
-            let own = if trunk.is_empty() { Some(vlan.unwrap_or(vlan::DEFAULT)) } else { vlan };
+            let own = setup.options.own_vlan();
+            let PortOptions { trunk, storm, .. } = setup.options;
             let membership = match is_transparent {
                 true => Membership { own: Some(0), tagged: VlanSet::default() },
                 false => Membership { own, tagged: trunk },

@@ -1,6 +1,7 @@
 //! The options of a port, as a description writes them: words like `vlan 10` and `trunk 20,30-39`.
 
 use crate::vlan::{self, VlanSet};
+use alloc::vec::Vec;
 use core::fmt;
 
 /// The most frames for many that a port can be allowed in a second.
@@ -106,6 +107,34 @@ impl PortOptions {
         Ok(options)
     }
 
+    /// Returns the VLANs that the options of a port name, as ranges of the first and the last one,
+    /// in the order of the text.
+    ///
+    /// # Errors
+    ///
+    /// A VLAN that is none; other mistakes are passed over.
+    pub fn vlan_ranges(text: &str) -> Result<Vec<(u16, u16)>, Mistake<'_>> {
+        let mut words = text.split_ascii_whitespace();
+        let mut ranges = Vec::new();
+        while let Some(word) = words.next() {
+            if matches!(word, "vlan" | "trunk") {
+                let list = words.next().unwrap_or_default().split(',');
+                list.map(vlan_range).try_for_each(|range| range.map(|range| ranges.push(range)))?;
+            }
+        }
+        Ok(ranges)
+    }
+
+    /// Returns whether frames of a VLAN go out by the port, on a bridge where some port has VLANs.
+    pub fn joins(&self, vlan: u16) -> bool {
+        !self.mirror && (self.own_vlan() == Some(vlan) || self.trunk.contains(vlan))
+    }
+
+    /// Returns the VLAN of frames without a tag; `None`: a trunk takes tagged ones only.
+    pub fn own_vlan(&self) -> Option<u16> {
+        if self.trunk.is_empty() { Some(self.vlan.unwrap_or(vlan::DEFAULT)) } else { self.vlan }
+    }
+
     /// Returns whether the port has VLANs.
     pub fn has_vlans(&self) -> bool {
         self.vlan.is_some() || !self.trunk.is_empty()
@@ -123,14 +152,16 @@ fn vlan_number(text: &str) -> Result<u16, Mistake<'_>> {
     number.filter(|number| (1..=vlan::MAX).contains(number)).ok_or(Mistake::NoVlan(text))
 }
 
+fn vlan_range(part: &str) -> Result<(u16, u16), Mistake<'_>> {
+    let (first, last) = part.split_once('-').unwrap_or((part, part));
+    let (first, last) = (vlan_number(first)?, vlan_number(last)?);
+    if last < first { Err(Mistake::NoRange(part)) } else { Ok((first, last)) }
+}
+
 fn vlan_list(text: &str) -> Result<VlanSet, Mistake<'_>> {
     let mut set = VlanSet::default();
     for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (vlan_number(first)?, vlan_number(last)?);
-        if last < first {
-            return Err(Mistake::NoRange(part));
-        }
+        let (first, last) = vlan_range(part)?;
         (first..=last).for_each(|vlan| set.add(vlan));
     }
     Ok(set)
@@ -145,6 +176,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::string::ToString;
+    use std::vec;
 
     #[test]
     fn options_are_read_as_the_reference_says() {
@@ -157,6 +189,20 @@ mod tests {
         let trunk: std::vec::Vec<u16> = (0..=u16::MAX).filter(|vlan| options.trunk.contains(*vlan)).collect();
         assert_eq!(trunk, [20, 30, 31, 32, 4094]);
         assert_eq!(PortOptions::parse(""), Ok(PortOptions::default()));
+    }
+
+    #[test]
+    fn a_port_joins_the_vlans_that_it_names() {
+        let joined = |text| {
+            let options = PortOptions::parse(text).expect(text);
+            (1..=vlan::MAX).filter(|vlan| options.joins(*vlan)).collect::<Vec<u16>>()
+        };
+        assert_eq!(joined("vlan 10 trunk 20,30-31"), [10, 20, 30, 31]);
+        assert_eq!(joined("isolated"), [vlan::DEFAULT]);
+        assert_eq!(joined("trunk 7"), [7]);
+        assert_eq!(joined("vlan 10 mirror"), []);
+        assert_eq!(PortOptions::vlan_ranges("vlan 10 storm 9 trunk 20,30-31"), Ok(vec![(10, 10), (20, 20), (30, 31)]));
+        assert_eq!(PortOptions::vlan_ranges("trunk"), Err(Mistake::NoVlan("")));
     }
 
     #[test]

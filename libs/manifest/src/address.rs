@@ -98,7 +98,8 @@ fn read(
     None
 }
 
-fn check_address<A: Address>(text: &str) -> Result<(), String> {
+/// Says why a text is no address.
+pub fn check_address<A: Address>(text: &str) -> Result<(), String> {
     if text.contains('/') {
         return Err("no prefix belongs here".to_string());
     }

@@ -164,6 +164,9 @@ pub struct Connection {
     /// Whether its component takes a received packet in the pieces in which it lies in a device's
     /// buffers; clients of the net class only.
     pub takes_pieces: bool,
+    /// Whether what comes by it is what a switch mirrors, so that it is of no use where that
+    /// mirrors nothing to it; clients of the net class only.
+    pub mirrored: bool,
     /// How many things it has that clients name by number, such as a chip's lines, if it says so;
     /// those that provide a class only.
     pub count: Option<u32>,

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod address_list;
 mod cache_control;
 mod connection;
 mod driver;
@@ -24,6 +25,7 @@ mod syntax;
 pub mod units;
 mod value;
 
+pub use address_list::station_address;
 pub use connection::{Connection, ConnectionKind, DeviceClass, FileSystem, MemoryKind};
 pub use culm_bridge::PortOptions;
 pub use driver::{Driver, read_classes};

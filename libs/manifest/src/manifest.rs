@@ -329,7 +329,7 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
     };
     let requires = table.take("requires");
     let file_system = table.take("file_system");
-    let takes_pieces = table.take("takes_pieces");
+    let (takes_pieces, mirrored) = (table.take("takes_pieces"), table.take("mirrored"));
     let count = table.take("count");
     let description = read_description(table, problems);
     if RESERVED.contains(&name.as_str()) {
@@ -387,6 +387,13 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
         );
     }
     let takes_pieces = takes_pieces.and_then(|entry| entry.boolean(problems)).is_some_and(|pieces| pieces.value);
+    if let Some(mirrored) = mirrored.as_ref().filter(|_| !kind.value.is::<NetClient>()) {
+        problems.push(
+            Problem::new(mirrored.key.span.clone(), "only a network's frames are mirrored")
+                .help("leave `mirrored` out, or make the connection's kind `net-client`"),
+        );
+    }
+    let mirrored = mirrored.and_then(|entry| entry.boolean(problems)).is_some_and(|mirrored| mirrored.value);
     if let Some(count) = count.as_ref().filter(|_| kind.value.provided_class().is_none()) {
         problems.push(
             Problem::new(count.key.span.clone(), "only a provider has a count of what its clients name")
@@ -406,6 +413,7 @@ fn read_connection(name: String, table: &mut TableReader<'_>, problems: &mut Pro
         requires,
         file_system,
         takes_pieces,
+        mirrored,
         count,
         description,
         span,
@@ -471,7 +479,8 @@ fn read_bound<'a>(
     let bound = match of? {
         ConfigType::Duration => entry.duration(problems)?.value.into(),
         ConfigType::Size => entry.size(problems)?.value.into(),
-        ConfigType::String | ConfigType::StringList => entry.unsigned(problems)?.value.into(),
+        ConfigType::String => entry.unsigned(problems)?.value.into(),
+        kind if kind.is_list() => entry.unsigned(problems)?.value.into(),
         kind => {
             let Some((least, greatest)) = kind.limits() else {
                 problems.push(

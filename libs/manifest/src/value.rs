@@ -3,7 +3,7 @@
 use crate::problem::{Located, Problem};
 use crate::reader::{Entry, Problems};
 use crate::relations::Relations;
-use crate::{address, cache_control, sha256, switch_ports};
+use crate::{address, address_list, cache_control, sha256, switch_ports};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Type of a configuration field.
@@ -45,6 +45,10 @@ pub enum ConfigType {
     Folder,
     /// A list of text.
     StringList,
+    /// A list of IPv4 addresses of hosts, none of them twice.
+    Ipv4List,
+    /// A list of stations, by their hardware addresses, with an IPv4 address for each.
+    StationList,
     /// Directives for caches, by patterns of their paths.
     CacheControl,
     /// Options of a switch's ports, by their names.
@@ -57,6 +61,11 @@ impl ConfigType {
     /// Whether its values are numbers or sizes, none below 0.
     pub fn is_unsigned(self) -> bool {
         matches!(self, Self::U8 | Self::U16 | Self::U32 | Self::U64 | Self::Size)
+    }
+
+    /// Whether its values are lists of text.
+    pub fn is_list(self) -> bool {
+        matches!(self, Self::StringList | Self::Ipv4List | Self::StationList)
     }
 
     /// Every type by its name in a manifest.
@@ -79,6 +88,8 @@ impl ConfigType {
         ("file", ConfigType::File),
         ("folder", ConfigType::Folder),
         ("list-of-string", ConfigType::StringList),
+        ("list-of-ipv4", ConfigType::Ipv4List),
+        ("list-of-station", ConfigType::StationList),
         ("cache-control", ConfigType::CacheControl),
         ("switch-ports", ConfigType::SwitchPorts),
         ("firewall-rules", ConfigType::FirewallRules),
@@ -121,7 +132,7 @@ pub enum Value {
     /// [`ConfigType::File`] and [`ConfigType::Folder`], and [`ConfigType::FirewallRules`] in a
     /// file: the path as it is written.
     Path(String),
-    /// [`ConfigType::StringList`].
+    /// [`ConfigType::StringList`], [`ConfigType::Ipv4List`] and [`ConfigType::StationList`].
     List(Vec<String>),
     /// [`ConfigType::CacheControl`]: patterns with their directives. [`ConfigType::SwitchPorts`]:
     /// names of ports with their options.
@@ -177,7 +188,9 @@ impl ConfigField {
             ConfigType::Duration => Value::Unsigned(entry.duration(problems)?.value),
             ConfigType::Size => Value::Unsigned(entry.size(problems)?.value),
             ConfigType::File | ConfigType::Folder => Value::Path(entry.text(problems)?.value),
-            ConfigType::StringList => Value::List(entry.texts(problems)?.into_iter().map(|text| text.value).collect()),
+            ConfigType::StringList => list(entry.texts(problems)?),
+            ConfigType::Ipv4List => list(address_list::addresses(entry, problems)?),
+            ConfigType::StationList => list(address_list::stations(entry, problems)?),
             ConfigType::CacheControl => Value::Pairs(cache_control::read(entry, problems)?),
             ConfigType::SwitchPorts => Value::Pairs(switch_ports::read(entry, problems)?),
             ConfigType::FirewallRules => {
@@ -212,7 +225,8 @@ impl ConfigField {
             ConfigType::Duration => crate::units::format_duration(bound.try_into().unwrap_or(u64::MAX)),
             ConfigType::Size => crate::units::format_size(bound.try_into().unwrap_or(u64::MAX)),
             ConfigType::String => format!("{bound} bytes"),
-            ConfigType::StringList | ConfigType::CacheControl | ConfigType::SwitchPorts => format!("{bound} elements"),
+            ConfigType::CacheControl | ConfigType::SwitchPorts => format!("{bound} elements"),
+            kind if kind.is_list() => format!("{bound} elements"),
             _ => bound.to_string(),
         };
         match (self.min, self.max) {
@@ -222,6 +236,10 @@ impl ConfigField {
             (None, None) => String::new(),
         }
     }
+}
+
+fn list(texts: Vec<Located<String>>) -> Value {
+    Value::List(texts.into_iter().map(|text| text.value).collect())
 }
 
 /// Returns what `min` and `max` bound: a number itself, the length of text and lists.

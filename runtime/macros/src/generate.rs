@@ -136,7 +136,7 @@ fn config_type(kind: ConfigType) -> TokenStream {
         ConfigType::Duration => quote!(::core::time::Duration),
         ConfigType::File => quote!(&'static [u8]),
         ConfigType::Folder => quote!(::culm::archive::Archive<'static>),
-        ConfigType::StringList => quote!(::culm::config::Strings),
+        ConfigType::StringList | ConfigType::Ipv4List | ConfigType::StationList => quote!(::culm::config::Strings),
         ConfigType::CacheControl | ConfigType::SwitchPorts => quote!(::culm::config::Pairs),
     }
 }

@@ -112,6 +112,12 @@ pub trait Class: Sync {
         false
     }
 
+    /// Whether all that the provider has for nobody else comes to this client, which passes it on
+    /// where it is a switch: both are one network then.
+    fn joins(&self, _client: &Client) -> bool {
+        false
+    }
+
     /// Whether a guest can find the program that it begins with on what this class gives it.
     fn holds_programs(&self) -> bool {
         false

@@ -1,11 +1,11 @@
 //! Addresses in a configuration that are right by themselves and wrong together, or beside the
 //! connections that are there. How they belong together, the component's manifest says (`of`,
-//! `within`, `from`).
+//! `within`, `from`, `other_than`).
 
 use super::draft::{Draft, DraftDomain};
 use crate::diagnostics::Diagnostic;
 use culm_manifest::reader::{Problems, TableReader};
-use culm_manifest::{ConfigField, ConfigType, Located};
+use culm_manifest::{ConfigField, ConfigType, Located, network_of, station_address};
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -22,10 +22,14 @@ pub fn check(draft: &mut Draft<'_>) {
         for address in &given {
             outside(draft, domain, &given, address, &mut found);
             range(draft, &given, address, &mut found);
+            other_than(draft, &given, address, &mut found);
         }
     }
     found.into_iter().for_each(|diagnostic| draft.error(diagnostic));
 }
+
+/// The types of addresses that have their network's prefix.
+const NETWORKS: &[ConfigType] = &[ConfigType::Ipv4Network, ConfigType::Ipv6Network];
 
 /// An address that a system file gives.
 struct Given<'a> {
@@ -89,22 +93,25 @@ impl Given<'_> {
 /// The addresses that a configuration gives. What is wrong with one by itself has been reported.
 fn given<'a>(draft: &Draft<'a>, domain: DraftDomain, config: &TableReader<'a>) -> Vec<Given<'a>> {
     let fields = draft.domains[domain].manifest.config.iter();
-    fields.filter_map(|field| read(field, config.clone())).collect()
+    fields.flat_map(|field| read(field, config.clone()).unwrap_or_default()).collect()
 }
 
-fn read<'a>(field: &'a ConfigField, mut config: TableReader<'a>) -> Option<Given<'a>> {
-    let has_prefix = match field.kind {
-        ConfigType::Ipv4 | ConfigType::Ipv6 => false,
-        ConfigType::Ipv4Network | ConfigType::Ipv6Network => true,
-        _ => return None,
+fn read<'a>(field: &'a ConfigField, mut config: TableReader<'a>) -> Option<Vec<Given<'a>>> {
+    network_of(field.kind).or(Some(field.kind)).filter(|kind| NETWORKS.contains(kind))?;
+    let (entry, mut ignored) = (config.take(&field.name)?, Problems::new());
+    field.read(&entry, &mut ignored)?;
+    let texts = if field.kind.is_list() { entry.texts(&mut ignored)? } else { vec![entry.text(&mut ignored)?] };
+    let one = |text: Located<String>| {
+        let (address, prefix) = match field.kind {
+            ConfigType::StationList => (station_address(&text.value)?, None),
+            _ => match text.value.split_once('/') {
+                Some((address, prefix)) => (address, Some(prefix.parse().ok()?)),
+                None => (text.value.as_str(), None),
+            },
+        };
+        Some(Given { field, address: address.parse().ok()?, prefix, span: text.span })
     };
-    let entry = config.take(&field.name)?;
-    let text = field.read(&entry, &mut Problems::new()).and_then(|_| entry.text(&mut Problems::new()))?;
-    let (address, prefix) = match text.value.split_once('/').filter(|_| has_prefix) {
-        Some((address, prefix)) => (address, Some(prefix.parse().ok()?)),
-        None => (text.value.as_str(), None),
-    };
-    Some(Given { field, address: address.parse().ok()?, prefix, span: text.span })
+    Some(texts.into_iter().filter_map(one).collect())
 }
 
 /// Refuses what is about a connection that is not there.
@@ -219,7 +226,8 @@ fn range(draft: &Draft<'_>, given: &[Given<'_>], last: &Given<'_>, found: &mut V
         found.push(other(draft.at(&last.span, message)).help(format!("it can have {max}: lower `{name}`")));
     }
     for taken in given.iter().filter(|taken| (low..=high).contains(&bits(taken.address))) {
-        if taken.field.name == *name || taken.field.name == from.value {
+        // Lists of addresses may have such as are in the range.
+        if taken.field.name == *name || taken.field.name == from.value || taken.field.kind.is_list() {
             continue;
         }
         let message = format!("{}, the `{}`, lies in the range", taken.address, taken.field.name);
@@ -227,4 +235,19 @@ fn range(draft: &Draft<'_>, given: &[Given<'_>], last: &Given<'_>, found: &mut V
         let related = draft.at(&last.span, message).related(draft.source, taken.span.clone(), "the address in it");
         found.push(other(related).help(help));
     }
+}
+
+/// Refuses an address that the configuration has for something else.
+fn other_than(draft: &Draft<'_>, given: &[Given<'_>], address: &Given<'_>, found: &mut Vec<Diagnostic>) {
+    let is_one = |other: &&Given<'_>| {
+        other.address == address.address
+            && address.field.relations.other_than.iter().any(|name| name.value == other.field.name)
+    };
+    let Some(other) = given.iter().find(is_one) else { return };
+    let (name, other_name) = (&address.field.name, &other.field.name);
+    let diagnostic = draft
+        .at(&address.span, format!("{} is the `{other_name}`, and cannot be in `{name}`", address.address))
+        .related(draft.source, other.span.clone(), "the same address")
+        .help(format!("choose another one for `{name}`, or leave it out"));
+    found.push(diagnostic);
 }

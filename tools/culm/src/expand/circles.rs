@@ -3,7 +3,8 @@
 
 use super::channels::path;
 use super::draft::{Draft, DraftDomain, Service};
-use culm_manifest::{ConfigType, DeviceClass};
+use super::switch_ports::is_switch;
+use culm_manifest::DeviceClass;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -22,14 +23,11 @@ pub fn check(draft: &mut Draft<'_>) {
 
 /// Refuses a second way from one switch to another: a frame for all would go round without end.
 fn check_switches(draft: &mut Draft<'_>) {
-    let is_switch = |domain: DraftDomain| {
-        draft.domains[domain].manifest.config.iter().any(|field| field.kind == ConfigType::SwitchPorts)
-    };
     let clients = draft.clients.iter().enumerate();
     let ways: Vec<(DraftDomain, DraftDomain, usize)> = clients
-        .filter(|(_, client)| client.named_at.is_some() && is_switch(client.domain))
+        .filter(|(_, client)| client.named_at.is_some() && is_switch(draft, client.domain))
         .map(|(index, client)| (client.domain, draft.providers[client.provider].domain, index))
-        .filter(|(_, to, _)| is_switch(*to))
+        .filter(|(_, to, _)| is_switch(draft, *to))
         .collect();
     // Those that are circles besides have been reported.
     if !is_circle_free(&ways) {

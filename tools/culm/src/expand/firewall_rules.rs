@@ -3,11 +3,13 @@
 //! system file.
 
 use super::draft::{Domain, Draft, DraftDomain};
+use super::switch_ports;
 use crate::diagnostics::{Diagnostic, Source};
 use crate::plan::ConfigValue;
 use culm_firewall::{Lender, Nat, Problem, RuleSet, Zones, parse};
 use culm_manifest::reader::Problems;
 use culm_manifest::{ConfigField, ConfigType};
+use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -79,7 +81,10 @@ fn check_rules(draft: &mut Draft<'_>, domain: DraftDomain, text: &str, place: &P
     // A connection that is missing has been reported.
     let Ok(zones) = Zones::new(&names) else { return };
     match parse(text, &zones) {
-        Ok(rules) => check_own_addresses(draft, domain, &rules, place),
+        Ok(rules) => {
+            check_own_addresses(draft, domain, &rules, place);
+            check_lent_twice(draft, domain, &rules, place);
+        }
         Err(problems) => problems.into_iter().for_each(|problem| draft.error(place.diagnostic(problem))),
     }
 }
@@ -104,21 +109,57 @@ fn check_own_addresses(draft: &mut Draft<'_>, domain: DraftDomain, rules: &RuleS
     }
 }
 
-/// Refuses two connections to one network: what comes over it comes over both, so that rules could
-/// not tell its zones apart.
+/// Refuses a NAT to a range in which one of the component's own addresses is, whose ports another
+/// NAT gives too.
+fn check_lent_twice(draft: &mut Draft<'_>, domain: DraftDomain, rules: &RuleSet, place: &Place) {
+    let Domain { manifest, config, .. } = &draft.domains[domain];
+    let own = manifest.config.iter().zip(config).filter_map(|(field, value)| match value {
+        ConfigValue::Text(text) if field.kind == ConfigType::Ipv4Network && field.relations.of.is_some() => {
+            text.split_once('/')?.0.parse::<Ipv4Addr>().ok()
+        }
+        _ => None,
+    });
+    let own: Vec<Ipv4Addr> = own.collect();
+    let mut found = Vec::new();
+    for nat in rules.nats() {
+        let Lender::Range(first, last) = nat.to else { continue };
+        let Some(address) = own.iter().copied().find(|address| (first..=last).contains(address)) else { continue };
+        let meets = |other: &&Nat| {
+            matches!(other.to, Lender::Own) && other.ports.0 <= nat.ports.1 && nat.ports.0 <= other.ports.1
+        };
+        let Some(other) = rules.nats().iter().find(meets) else { continue };
+        let message =
+            format!("this NAT gives ports of {address}, the router's own, that line {} gives too", other.line);
+        let diagnostic = Diagnostic::at(&place.source, place.of(&nat.span), message)
+            .related(&place.source, place.of(&other.span), "the other")
+            .help(format!("leave {address} out of the range, or give both `ports` that have nothing in common"));
+        found.push(diagnostic);
+    }
+    found.into_iter().for_each(|diagnostic| draft.error(diagnostic));
+}
+
+/// Refuses two connections to one network, be it one that a switch joins to another: what comes
+/// over it comes over both, so that rules could not tell its zones apart.
 fn check_networks(draft: &mut Draft<'_>, domain: DraftDomain) {
     let kind = draft.domains[domain].manifest.connections.first().map(|connection| connection.kind);
     let of_kind = |slot: Option<usize>| {
         slot.and_then(|slot| draft.domains[domain].manifest.connections.get(slot)).map(|own| own.kind) == kind
     };
     let own: Vec<_> = draft.clients.iter().filter(|client| client.domain == domain && of_kind(client.slot)).collect();
+    let joined = switch_ports::joined(draft);
     let mut diagnostics = Vec::new();
     for (index, client) in own.iter().enumerate() {
-        let earlier = own.iter().take(index).find(|earlier| earlier.provider == client.provider);
+        let earlier = own.iter().take(index).find(|earlier| joined[earlier.provider] == joined[client.provider]);
         if let (Some(earlier), Some(span)) = (earlier, &client.named_at) {
             let message = format!("`{}` and `{}` are the same network", earlier.connection, client.connection);
             let diagnostic =
                 draft.at(span, message).help("connect each to a card of its own, or to a switch of its own");
+            let way = switch_ports::ways(draft)
+                .into_iter()
+                .filter(|way| earlier.provider != client.provider && joined[way.provider] == joined[client.provider]);
+            let diagnostic = way.filter_map(|way| way.named_at.clone()).fold(diagnostic, |diagnostic, at| {
+                diagnostic.related(draft.source, at, "joined to the network of a switch here")
+            });
             let other = earlier.named_at.clone().into_iter();
             diagnostics
                 .push(other.fold(diagnostic, |diagnostic, at| diagnostic.related(draft.source, at, "the other")));

@@ -23,6 +23,7 @@ mod memory;
 mod names;
 mod providers;
 mod regions;
+mod relations;
 mod supervision;
 pub mod switch_ports;
 mod warnings;
@@ -123,6 +124,7 @@ fn resolve(mut draft: Draft<'_>) -> Result<Draft<'_>, Diagnostics> {
     circles::check(&mut draft);
     switch_ports::check(&mut draft);
     addresses::check(&mut draft);
+    relations::check(&mut draft);
     firewall_rules::check(&mut draft);
     if draft.diagnostics.is_empty() {
         memory::check_address_spaces(&mut draft);

@@ -5,6 +5,7 @@
 //! here: the systems of this tree have no warnings.
 
 use super::draft::{Client, Draft, Service};
+use super::switch_ports;
 use crate::class;
 use crate::description::system::DomainOptions;
 use crate::diagnostics::{Diagnostic, Diagnostics};
@@ -18,8 +19,19 @@ const SMALL_BUDGET: u64 = 20_000;
 /// Looks through the draft.
 pub fn find(draft: &Draft<'_>) -> Diagnostics {
     let mut found = Diagnostics::default();
-    let rules: &[fn(&Draft<'_>, &mut Diagnostics)] =
-        &[name, classes, supervisor, triggers, providers, clients, options, regions, channels, guests];
+    let rules: &[fn(&Draft<'_>, &mut Diagnostics)] = &[
+        name,
+        classes,
+        supervisor,
+        triggers,
+        providers,
+        clients,
+        options,
+        regions,
+        channels,
+        guests,
+        switch_ports::warn,
+    ];
     for rule in rules {
         rule(draft, &mut found);
     }

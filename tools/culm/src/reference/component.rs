@@ -161,6 +161,12 @@ fn connection() -> Table {
                  device's buffers, where it has no copier",
             ),
             key(
+                "mirrored",
+                "true or false",
+                "false",
+                "clients of a network only: it is for what a switch mirrors; one whose switch mirrors nothing to it is refused",
+            ),
+            key(
                 "count",
                 "number",
                 "as many as the class has",
@@ -203,7 +209,7 @@ fn config() -> Table {
                 "within",
                 "texts",
                 "anywhere",
-                "addresses only: fields of networks (`ipv4-network`, `ipv6-network`), in one of which it has to be the address of \
+                "addresses only, also those of lists: fields of networks (`ipv4-network`, `ipv6-network`), in one of which it has to be the address of \
                  another host, or link-local",
             ),
             key(
@@ -212,6 +218,19 @@ fn config() -> Table {
                 "it ends no range",
                 "addresses only: the field with the first address of a range, whose last one it is. No other address of the \
                  configuration may be in the range",
+            ),
+            key("other_than", "texts", "any", "addresses only: fields with addresses that it must not have"),
+            key(
+                "at_most",
+                "name of a field",
+                "no bound",
+                "numbers and sizes only: the field whose number it must not exceed",
+            ),
+            key(
+                "same_by",
+                "name of a connection",
+                "it is nobody else's",
+                "the channel at whose other end the component's field of the same name must have the same value, or none too",
             ),
             key(
                 "gzip",
@@ -254,6 +273,11 @@ fn forms(of: ConfigType) -> (&'static str, &'static str) {
             "its files, `culm::archive::Archive`",
         ),
         ConfigType::StringList => ("`[\"a\", \"b\"]`", "`culm::config::Strings`"),
+        ConfigType::Ipv4List => ("`[\"10.0.0.1\", \"10.0.0.2\"]`", "`culm::config::Strings`"),
+        ConfigType::StationList => (
+            "a list of stations by their hardware addresses, with an IPv4 address for each: `[\"52:54:00:00:00:07 10.0.3.7\"]`",
+            "`culm::config::Strings`",
+        ),
         ConfigType::CacheControl => (
             "a table of patterns and directives for caches: `{ \"*.html\" = \"no-cache\", \"/assets/*\" = \
              \"max-age=31536000, immutable\" }`",

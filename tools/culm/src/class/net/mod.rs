@@ -90,6 +90,10 @@ impl Class for Net {
         true
     }
 
+    fn joins(&self, client: &Client) -> bool {
+        ClientOptions::of(client).promiscuous
+    }
+
     fn check_provider(&self, draft: &mut Draft<'_>, provider: DraftProvider) {
         options::check_clients(draft, provider);
     }
