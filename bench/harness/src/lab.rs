@@ -9,6 +9,7 @@ use crate::network::{Network, Port, USER_NETWORKING_COST};
 use crate::profile::Blocks;
 use crate::results::Sample;
 use crate::spawn;
+use crate::starved::Turns;
 use crate::systems::{self, Guests, Ready, System};
 use crate::{counters, culm, profile, site};
 use anyhow::{Context, Result, bail};
@@ -117,12 +118,14 @@ pub struct Subject {
     /// The vector table by which a guest of Culm's leaves its core, where the system has one.
     pub exits: Option<u64>,
     profile: bool,
+    keeps_starved: bool,
 }
 
 /// The window between [`Subject::begin`] and [`Subject::end`].
 pub struct Window {
     before: Snapshot,
     processor_seconds: f64,
+    turns: Turns,
     started: Instant,
     blocks: Option<Blocks>,
 }
@@ -368,7 +371,8 @@ impl Lab {
             }
         }
         let exits = image.as_ref().and_then(profile::exits);
-        Ok(Subject { machine, idle, image, exits, profile: self.settings.profile })
+        let Options { profile, busy: keeps_starved, .. } = self.settings;
+        Ok(Subject { machine, idle, image, exits, profile, keeps_starved })
     }
 }
 
@@ -419,7 +423,8 @@ impl Subject {
     pub fn begin(&mut self) -> Result<Window> {
         let blocks = self.blocks()?;
         let processor_seconds = self.machine.processor_seconds()?;
-        Ok(Window { before: self.machine.snapshot()?, processor_seconds, started: Instant::now(), blocks })
+        let turns = self.machine.turns();
+        Ok(Window { before: self.machine.snapshot()?, processor_seconds, turns, started: Instant::now(), blocks })
     }
 
     /// Executions of blocks so far, where they are counted and the names of functions are known.
@@ -437,6 +442,9 @@ impl Subject {
         let after = self.machine.snapshot()?;
         let wall = window.started.elapsed().as_secs_f64();
         let busy = (self.machine.processor_seconds()? - window.processor_seconds) / wall;
+        if !self.keeps_starved {
+            self.machine.turns().check_since(&window.turns, wall)?;
+        }
         let delta = Delta::between(&window.before, &after);
         if operations < 1.0 {
             bail!("nothing was answered. The guest's console's last lines:\n{}", self.machine.last_lines());

@@ -7,8 +7,9 @@
 //!
 //! [`counters`] asks the counting plugin, [`machine`] runs QEMU, [`network`] is the wire, [`linux`]
 //! and [`culm`] (with [`systems`]) are the two sides, [`lab`] brings them together, [`rows`] has a
-//! file for each benchmark, [`results`], [`table`], [`targets`], [`record`], [`page`], [`figures`],
-//! [`plot`] and [`profile`] say what came out.
+//! file for each benchmark, [`starved`] refuses rows for which the host had no time, [`results`],
+//! [`table`], [`targets`], [`record`], [`page`], [`figures`], [`plot`] and [`profile`] say what
+//! came out.
 
 mod awake;
 pub mod counters;
@@ -27,6 +28,7 @@ pub mod results;
 pub mod rows;
 pub mod site;
 pub mod spawn;
+pub mod starved;
 pub mod systems;
 pub mod table;
 pub mod targets;

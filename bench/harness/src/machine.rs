@@ -5,6 +5,7 @@ use crate::counters::{Control, Delta, Snapshot};
 use crate::network::{MAC, Network};
 use crate::profile::Blocks;
 use crate::spawn::{self, Ties};
+use crate::starved::Turns;
 use anyhow::{Context, Result, bail};
 use culm_tool::description::board::BoardFile;
 use culm_tool::description::catalogue::Catalogue;
@@ -238,6 +239,11 @@ impl BootedMachine {
     /// Processor seconds that QEMU has used.
     pub fn processor_seconds(&self) -> Result<f64> {
         spawn::processor_seconds(self.child.id())
+    }
+
+    /// How long QEMU's threads have run, and waited for a processor.
+    pub fn turns(&self) -> Turns {
+        Turns::of(self.child.id())
     }
 
     /// Executions of blocks until the mark at `position`, where they are counted.

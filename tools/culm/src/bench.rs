@@ -55,6 +55,9 @@ pub struct Options {
     /// Use QEMU's user networking even where a TAP device is possible
     #[arg(long)]
     pub user_networking: bool,
+    /// Keep rows also where other processes of the host kept QEMU from running
+    #[arg(long)]
+    pub busy: bool,
     /// Seconds of one measured window
     #[arg(long, default_value_t = 2.0, value_parser = seconds)]
     pub seconds: f64,
