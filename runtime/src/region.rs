@@ -195,12 +195,19 @@ impl Region {
         self.atomic(offset)
     }
 
+    /// Returns `count` words from `offset` on, a multiple of 4.
+    #[inline]
+    pub fn atomics_u32(&self, offset: usize, count: usize) -> Result<&'static [AtomicU32], OutOfBounds> {
+        self.atomics(offset, count)
+    }
+
     /// Returns `count` half words from `offset` on, a multiple of 2.
     pub fn atomics_u16(&self, offset: usize, count: usize) -> Result<&'static [AtomicU16], OutOfBounds> {
         self.atomics(offset, count)
     }
 
     /// Returns `count` double words from `offset` on, a multiple of 8.
+    #[inline]
     pub fn atomics_u64(&self, offset: usize, count: usize) -> Result<&'static [AtomicU64], OutOfBounds> {
         self.atomics(offset, count)
     }
@@ -234,6 +241,7 @@ impl Region {
     }
 
     /// `T` is one of the atomics above.
+    #[inline]
     fn atomics<T>(&self, offset: usize, count: usize) -> Result<&'static [T], OutOfBounds> {
         let length = count.checked_mul(size_of::<T>()).ok_or(OutOfBounds)?;
         let address = self.at(offset, length)?.cast::<T>();

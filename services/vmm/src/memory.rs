@@ -63,4 +63,17 @@ impl Memory for GuestMemory {
         self.0.atomic_u32(Self::offset(address)?).ok()?.store(value, Ordering::Relaxed);
         Some(())
     }
+
+    #[inline]
+    fn load_doubles(&self, address: u64) -> Option<[u64; 2]> {
+        let [first, second] = self.0.atomics_u64(Self::offset(address)?, 2).ok()? else { return None };
+        Some([first, second].map(|word| word.load(Ordering::Relaxed)))
+    }
+
+    #[inline]
+    fn store_words(&self, address: u64, values: [u32; 2]) -> Option<()> {
+        let words = self.0.atomics_u32(Self::offset(address)?, values.len()).ok()?;
+        words.iter().zip(values).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+        Some(())
+    }
 }

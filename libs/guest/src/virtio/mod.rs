@@ -46,6 +46,20 @@ pub trait Memory {
     fn load_double(&self, address: u64) -> Option<u64>;
     /// Writes the word at an address that is a multiple of 4, by one access.
     fn store_word(&self, address: u64, value: u32) -> Option<()>;
+    /// Reads two double words, the first of them at an address that is a multiple of 8, by one
+    /// access each.
+    fn load_doubles(&self, address: u64) -> Option<[u64; 2]> {
+        Some([self.load_double(address)?, self.load_double(address.wrapping_add(8))?])
+    }
+    /// Writes two words, the first of them to an address that is a multiple of 4, by one access
+    /// each, or leaves both.
+    fn store_words(&self, address: u64, [first, second]: [u32; 2]) -> Option<()> {
+        if !self.contains(address, 8) {
+            return None;
+        }
+        self.store_word(address, first)?;
+        self.store_word(address.wrapping_add(4), second)
+    }
 }
 
 /// The devices of a guest: those for which its monitor has a connection.

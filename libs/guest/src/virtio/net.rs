@@ -48,8 +48,9 @@ const FEATURES: u64 = feature::CHECKSUM
     | feature::TCP_4
     | feature::MERGED_BUFFERS;
 
-/// Frames that go either way before a guest that has not waited in between is busy.
-const MANY: u16 = 8;
+/// Frames that go either way before a guest that has not waited in between is busy: more than a
+/// question and its answer, so that one who asks and waits is not.
+const MANY: u16 = 4;
 
 /// Frames for which a guest that is busy does not ring, if they take no more than half of the
 /// queue's descriptors: that many are one exit less. More of them would let a sender in bulk get
@@ -114,7 +115,14 @@ struct Rest<'a> {
 impl Rest<'_> {
     /// Copies as many bytes as there are, and as `part` has room for. Returns their count, or
     /// nothing if the part is not in the guest's memory.
+    #[inline]
     fn fill(&mut self, memory: &impl Memory, part: Part) -> Option<u32> {
+        // Most parts lie within one piece.
+        if let Some((now, later)) = self.piece.split_at_checked(part.length as usize) {
+            memory.write(part.address, now)?;
+            self.piece = later;
+            return Some(part.length);
+        }
         let mut filled = 0;
         while filled < part.length {
             if self.piece.is_empty() {
@@ -305,6 +313,14 @@ impl Net {
         let mut rest = Rest { piece: &header, others: frame.iter() };
         let (mut buffers, mut room) = (0, 0);
         while room < needed && buffers < most {
+            if buffers > 0
+                && let Some(single) = queue.take_single(memory)?
+            {
+                let filled = rest.fill(memory, single.part).ok_or(Broken)?;
+                queue.give_back_head(memory, single.head, filled)?;
+                (buffers, room) = (buffers + 1, room + u64::from(single.part.length));
+                continue;
+            }
             let chain = if buffers == 0 { &mut *first } else { &mut *other };
             if buffers > 0 && !queue.take(memory, chain)? {
                 break;

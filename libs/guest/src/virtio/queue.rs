@@ -31,6 +31,15 @@ const NO_INTERRUPT: u16 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken;
 
+/// A chain of one part, which the device writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Single {
+    /// Its descriptor, by which it goes back ([`Queue::give_back_head`]).
+    pub head: u16,
+    /// The part.
+    pub part: Part,
+}
+
 /// A queue, as the guest has set it up, and where its device is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Queue {
@@ -92,11 +101,44 @@ impl Queue {
         if !self.has_next(memory)? {
             return Ok(false);
         }
-        let entry = ring::ENTRIES + ring::AVAILABLE_ENTRY * u64::from(self.next & self.size.wrapping_sub(1));
-        let head = memory.load(self.driver.wrapping_add(entry)).ok_or(Broken)?;
-        self.follow(memory, head, chain)?;
+        self.follow(memory, self.next_head(memory)?, chain)?;
         self.next = self.next.wrapping_add(1);
         Ok(true)
+    }
+
+    /// Takes the next chain if it has one part, which the device writes, as most buffers for
+    /// received frames do: that costs less than a [`Chain`]. Returns nothing, and leaves it, if it
+    /// is another, or there is none.
+    #[inline]
+    pub fn take_single(&mut self, memory: &impl Memory) -> Result<Option<Single>, Broken> {
+        if !self.has_next(memory)? {
+            return Ok(None);
+        }
+        let head = self.next_head(memory)?;
+        let (part, flags, _) = self.descriptor(memory, head)?;
+        if flags & (descriptor::NEXT | descriptor::WRITE | descriptor::TABLE) != descriptor::WRITE {
+            return Ok(None);
+        }
+        self.next = self.next.wrapping_add(1);
+        Ok(Some(Single { head, part }))
+    }
+
+    /// Returns the first descriptor of the next chain, of which there is one.
+    #[inline]
+    fn next_head(&self, memory: &impl Memory) -> Result<u16, Broken> {
+        let entry = ring::ENTRIES + ring::AVAILABLE_ENTRY * u64::from(self.next & self.size.wrapping_sub(1));
+        memory.load(self.driver.wrapping_add(entry)).ok_or(Broken)
+    }
+
+    /// Reads a descriptor: its part of the memory, its flags, and the descriptor that is next.
+    #[inline]
+    fn descriptor(&self, memory: &impl Memory, index: u16) -> Result<(Part, u16, u16), Broken> {
+        if index >= self.size {
+            return Err(Broken);
+        }
+        let place = self.descriptors.wrapping_add(descriptor::SIZE * u64::from(index));
+        let [address, rest] = memory.load_doubles(place).ok_or(Broken)?;
+        Ok((Part { address, length: rest as u32 }, (rest >> 32) as u16, (rest >> 48) as u16))
     }
 
     /// Takes the last `count` chains anew, all of which were given back since. The guest must not
@@ -130,14 +172,7 @@ impl Queue {
         chain.begin(head);
         let mut index = head;
         loop {
-            if index >= self.size {
-                return Err(Broken);
-            }
-            let place = self.descriptors.wrapping_add(descriptor::SIZE * u64::from(index));
-            let address = memory.load_double(place).ok_or(Broken)?;
-            let rest = memory.load_double(place.wrapping_add(8)).ok_or(Broken)?;
-            let (length, flags, next) = (rest as u32, (rest >> 32) as u16, (rest >> 48) as u16);
-            let part = Part { address, length };
+            let (part, flags, next) = self.descriptor(memory, index)?;
             if flags & descriptor::TABLE != 0 || !chain.add(part, flags & descriptor::WRITE != 0) {
                 return Err(Broken);
             }
@@ -151,10 +186,14 @@ impl Queue {
     /// Gives a chain back, into which the device has written `length` bytes from its beginning. The
     /// guest sees it after [`Self::publish`].
     pub fn give_back(&mut self, memory: &impl Memory, chain: &Chain, length: u32) -> Result<(), Broken> {
+        self.give_back_head(memory, chain.head, length)
+    }
+
+    /// Does what [`Self::give_back`] does with a chain of this first descriptor.
+    #[inline]
+    pub fn give_back_head(&mut self, memory: &impl Memory, head: u16, length: u32) -> Result<(), Broken> {
         let entry = ring::ENTRIES + ring::USED_ENTRY * u64::from(self.used & self.size.wrapping_sub(1));
-        let entry = self.device.wrapping_add(entry);
-        memory.store_word(entry, chain.head.into()).ok_or(Broken)?;
-        memory.store_word(entry.wrapping_add(4), length).ok_or(Broken)?;
+        memory.store_words(self.device.wrapping_add(entry), [head.into(), length]).ok_or(Broken)?;
         self.used = self.used.wrapping_add(1);
         Ok(())
     }
@@ -238,6 +277,30 @@ mod tests {
         assert_eq!(queue.publish(&ram), Ok(true));
         assert_eq!(driver.used(&ram), Some((second.head.into(), 7)));
         assert_eq!(queue.publish(&ram), Ok(false), "nothing new");
+    }
+
+    #[test]
+    fn a_chain_of_one_part_is_taken_by_itself_and_any_other_is_left() {
+        let (ram, mut driver) = (Ram::new(8192), Driver::new(4));
+        let mut queue = driver.queue(false);
+        assert_eq!(queue.take_single(&ram), Ok(None));
+        let part = Part { address: Ram::BASE + 4096, length: 10 };
+        driver.offer(&ram, &[(part.address, part.length, true)]);
+        driver.offer(&ram, &[(part.address, 1, false)]);
+        driver.offer(&ram, &[(part.address, 1, true), (part.address, 2, true)]);
+        let single = queue.take_single(&ram).expect("sound").expect("one");
+        assert_eq!(single, Single { head: 0, part });
+        for readable in [1, 0] {
+            assert_eq!(queue.take_single(&ram), Ok(None), "it is read, or has two parts");
+            let chain = queue.next(&ram).expect("sound").expect("it is there still");
+            assert_eq!(chain.readable_bytes(), readable);
+        }
+        queue.give_back_head(&ram, single.head, 10).expect("sound");
+        assert_eq!(queue.publish(&ram), Ok(true));
+        assert_eq!(driver.used(&ram), Some((0, 10)));
+        driver.set_entry(&ram, 3, 4);
+        driver.set_index(&ram, 4);
+        assert_eq!(queue.take_single(&ram), Err(Broken), "no such head");
     }
 
     #[test]

@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_guest_that_waits_has_its_card_looked_at_if_it_was_busy() {
-        for (count, is_busy) in [(0, false), (7, false), (8, true)] {
+        for (count, is_busy) in [(0, false), (3, false), (4, true)] {
             let ram = Ram::new(8192);
             let mut net = Net::new([2, 0, 0, 0, 0, 1]);
             set_up(&mut net.transport, 0, &PLACES, 16);

@@ -196,18 +196,21 @@ fn a_frame_is_received_in_one_buffer() {
 
 #[test]
 fn a_long_frame_takes_several_buffers_or_none() {
-    let Card { ram, mut receive, mut net, .. } = card(feature::MERGED_BUFFERS);
-    receive.offer(&ram, &[(BUFFER, 14, true)]);
-    receive.offer(&ram, &[(BUFFER + 100, 3, true)]);
-    assert_eq!(net.deliver(&ram, [0; HEADER], &[b"abcdef"]), Delivery::Refused, "a byte short");
-    assert_eq!(net.deliver(&ram, [0; HEADER], &[b"abcde"]), Delivery::Done);
-    net.publish(&ram);
-    assert_eq!([receive.used(&ram), receive.used(&ram)], [Some((0, 14)), Some((1, 3))]);
-    let mut read = [0; 4];
-    ram.read(BUFFER + 10, &mut read).expect("inside");
-    assert_eq!(&read, b"\x02\x00ab");
-    ram.read(BUFFER + 100, &mut read).expect("inside");
-    assert_eq!(&read, b"cde\0");
+    let second: [&[_]; 2] = [&[(BUFFER + 100, 3, true)], &[(BUFFER + 100, 1, true), (BUFFER + 101, 2, true)]];
+    for (parts, pieces) in second.into_iter().zip([&[&b"abcde"[..]][..], &[b"a", b"bcd", b"e"]]) {
+        let Card { ram, mut receive, mut net, .. } = card(feature::MERGED_BUFFERS);
+        receive.offer(&ram, &[(BUFFER, 14, true)]);
+        receive.offer(&ram, parts);
+        assert_eq!(net.deliver(&ram, [0; HEADER], &[b"abcdef"]), Delivery::Refused, "a byte short");
+        assert_eq!(net.deliver(&ram, [0; HEADER], pieces), Delivery::Done);
+        net.publish(&ram);
+        assert_eq!([receive.used(&ram), receive.used(&ram)], [Some((0, 14)), Some((1, 3))]);
+        let mut read = [0; 4];
+        ram.read(BUFFER + 10, &mut read).expect("inside");
+        assert_eq!(&read, b"\x02\x00ab");
+        ram.read(BUFFER + 100, &mut read).expect("inside");
+        assert_eq!(&read, b"cde\0");
+    }
 }
 
 #[test]
