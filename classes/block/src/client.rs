@@ -241,14 +241,16 @@ impl<T> Client<T> {
         self.is_confirmed = false;
         let (slots, ended) = (&mut self.slots, &self.ended);
         self.waiting.clear();
-        for (index, slot) in (0..).zip(slots.iter_mut()) {
+        for slot in slots.iter_mut() {
             slot.is_left |= core::mem::take(&mut slot.is_sent);
+        }
+        for (index, slot) in (0..).zip(slots.iter()) {
             if slot.tag.is_some() && !ended.iter().any(|(other, _)| *other == index) {
-                self.waiting.push_back(index);
+                // Put where it belongs: a sort of the library's has more code than this client.
+                let is_earlier = |other: &u16| slots[usize::from(*other)].sent_before < slot.sent_before;
+                self.waiting.insert(self.waiting.partition_point(is_earlier), index);
             }
         }
-        let order = |index: &u16| slots.get(usize::from(*index)).map(|slot| slot.sent_before);
-        self.waiting.make_contiguous().sort_unstable_by_key(order);
     }
 
     /// Sends a request that reads or writes the blocks from `block` on, as [`Self::send`] does,

@@ -245,8 +245,11 @@ struct Notices {
     duplicate: Option<IpAddr>,
 }
 
+// This crate is compiled to be small (the workspace's `Cargo.toml`). What is never inlined here
+// would be compiled to be fast in the crate of whoever calls it, with all that it calls itself.
 impl<'a> Host<'a> {
     /// A host that begins at `now`.
+    #[inline(never)]
     pub fn new(config: Config, memory: Memory<'a>, now: Instant) -> Self {
         let mtu = config.mtu.min(LARGEST as u16);
         let mut random = Random(config.seed);
@@ -304,7 +307,8 @@ impl<'a> Host<'a> {
     }
 
     /// Does everything that is due by `now`.
-    pub fn poll(&mut self, now: Instant, wire: &mut impl Wire) {
+    #[inline(never)]
+    pub fn poll(&mut self, now: Instant, wire: &mut dyn Wire) {
         self.node.poll_four(now, wire);
         self.node.poll_six(now, wire);
         while let Some(action) = self.node.cache.poll(now) {
@@ -322,12 +326,13 @@ impl<'a> Host<'a> {
 
     /// Takes a frame from the wire. Answers go back to the station that it came from, which is the
     /// sender's or that of the router on the way there.
+    #[inline(never)]
     pub fn receive<'b>(
         &'b mut self,
         frame: &Frame<'b>,
-        upper: &impl Upper,
+        upper: &dyn Upper,
         now: Instant,
-        wire: &mut impl Wire,
+        wire: &mut dyn Wire,
     ) -> Received<'b> {
         // A frame of its own comes back where a switch has a loop.
         if frame.from == self.node.link || !frame.from.is_station() {
@@ -345,6 +350,7 @@ impl<'a> Host<'a> {
 
     /// Takes note that the link is up again: the address of IPv4 may no longer hold, neighbours
     /// may be others, and routers are asked for.
+    #[inline(never)]
     pub fn link_is_up(&mut self, now: Instant) {
         let node = &mut self.node;
         node.cache.forget(now);
@@ -362,12 +368,14 @@ impl<'a> Host<'a> {
 
     /// Takes the message that a packet of an upper layer was too big; `is_own` says whether that
     /// layer has sent such a packet lately. Returns the limit if it is lower than it was.
+    #[inline(never)]
     pub fn too_big(&mut self, told: TooBig, now: Instant, is_own: impl FnOnce() -> bool) -> Option<Limit> {
         self.node.paths.too_big(told, now, is_own)
     }
 
     /// Returns the host's address for packets to `destination`, if there is one by which it can be
     /// reached.
+    #[inline(never)]
     pub fn source(&self, destination: IpAddr, now: Instant) -> Option<IpAddr> {
         self.node.source(destination, now)
     }
@@ -405,7 +413,8 @@ impl<'a> Host<'a> {
     ///
     /// It is none, or longer than the link carries; there is no way to its destination; or that is
     /// known not to answer.
-    pub fn send_packet(&mut self, packet: &[u8], now: Instant, wire: &mut impl Wire) -> Result<(), Unsent> {
+    #[inline(never)]
+    pub fn send_packet(&mut self, packet: &[u8], now: Instant, wire: &mut dyn Wire) -> Result<(), Unsent> {
         self.node.send_packet(packet, now, wire)
     }
 
@@ -416,13 +425,14 @@ impl<'a> Host<'a> {
     ///
     /// It is longer than the path carries; there is no way to its destination; or that is known
     /// not to answer.
+    #[inline(never)]
     pub fn send_datagram(
         &mut self,
         source_port: u16,
         destination: core::net::SocketAddr,
         payload: &[u8],
         now: Instant,
-        wire: &mut impl Wire,
+        wire: &mut dyn Wire,
     ) -> Result<(), Unsent> {
         self.node.send_datagram(source_port, destination, payload, now, wire)
     }

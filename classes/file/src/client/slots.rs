@@ -114,13 +114,15 @@ impl<T> Slots<T> {
                     self.ended.retain(|(ended, _)| *ended != index);
                     let _ = self.release(index);
                 }
-                Some(Use::Request(_)) if !is_ended => self.waiting.push_back(index),
+                Some(Use::Request(_)) if !is_ended => {
+                    // Put where it belongs: a sort of the library's has more code than this client.
+                    let (sent_before, slots) = (slot.sent_before, &self.slots);
+                    let is_earlier = |other: &u16| slots[usize::from(*other)].sent_before < sent_before;
+                    self.waiting.insert(self.waiting.partition_point(is_earlier), index);
+                }
                 _ => {}
             }
         }
-        let slots = &self.slots;
-        let order = |index: &u16| slots.get(usize::from(*index)).map(|slot| slot.sent_before);
-        self.waiting.make_contiguous().sort_unstable_by_key(order);
     }
 
     /// Takes a slot for a request that is sent behind all others. There must be space.

@@ -181,6 +181,15 @@ impl<E: BufferEntry> Transmitter<E> {
         })
     }
 
+    /// Does what [`Self::is_ready`] does where that was asked before, so that the answer is known
+    /// nearly always.
+    #[cfg(feature = "stack")]
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn becomes_ready(&mut self) -> bool {
+        self.is_ready()
+    }
+
     /// Sends the frame of `length` bytes that `write` makes. `header` says what the device is to do
     /// with it: to make a checksum, in whose place `write` puts the sum of the pseudo-header (where
     /// the device cannot, it is made here); and, if `segment_size` is not 0, to divide the frame
@@ -196,7 +205,7 @@ impl<E: BufferEntry> Transmitter<E> {
     ) -> bool {
         let (divides, offload) = (header.segment_size != 0, self.offloads_checksum());
         let longest = if divides { LARGEST_PACKET - HEADROOM } else { self.longest_frame() };
-        let is_ready = if divides { self.has_large() } else { self.is_ready() };
+        let is_ready = if divides { self.has_large() } else { self.spare.is_some() || self.becomes_ready() };
         if length > longest || !is_ready {
             return false;
         }

@@ -148,6 +148,12 @@ impl Route {
         })
     }
 
+    /// Sends a segment without payload that is not a connection's: the answer to a SYN, or a reset.
+    #[inline(never)]
+    pub(super) fn send_alone(&self, transmitter: &mut Transmitter, header: &Header) -> bool {
+        self.send(transmitter, header, 0, 0, false, |_| {})
+    }
+
     /// Writes the IP packet of a segment without payload, for which the station is yet to be found.
     /// Returns its length.
     #[cold]

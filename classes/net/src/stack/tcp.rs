@@ -143,7 +143,7 @@ impl Tcp {
 
     /// Gives the TCP segment in `frame` to the connection that it belongs to. `addresses` are this
     /// station's.
-    #[inline]
+    #[inline(never)]
     pub(super) fn ingress(
         &mut self,
         frame: &[u8],
@@ -337,7 +337,7 @@ impl Tcp {
                     && let Some(reset) = reset_for(&stray.header, stray.length)
                 {
                     // Where there is no buffer, the sender asks again.
-                    stray.route(self.mac).send(transmitter, &reset, 0, 0, false, |_| {});
+                    stray.route(self.mac).send_alone(transmitter, &reset);
                 }
             }
         }
@@ -441,7 +441,7 @@ impl Tcp {
             let mut left = BURST;
             // A reset may go first. Like the SYN, it goes to a peer whose station is not known.
             while slot.connection.state() == State::SynSent
-                && transmitter.is_ready()
+                && transmitter.becomes_ready()
                 && let Some(syn) = slot.connection.transmit(times.tcp)
             {
                 let mut packet = [0; LONGEST_PACKET];

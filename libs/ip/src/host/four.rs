@@ -122,7 +122,7 @@ impl Four {
 
 impl Node<'_> {
     /// Does what is due about the address.
-    pub(super) fn poll_four(&mut self, now: Instant, wire: &mut impl Wire) {
+    pub(super) fn poll_four(&mut self, now: Instant, wire: &mut dyn Wire) {
         while let Some(step) = self.four.claim.as_mut().and_then(|claim| claim.poll(now, self.random.next())) {
             let Some(address) = self.four.network.map(Cidr::address) else { break };
             let message = match step {
@@ -154,7 +154,7 @@ impl Node<'_> {
         destination: Ipv4Addr,
         request: &dhcp::Request,
         now: Instant,
-        wire: &mut impl Wire,
+        wire: &mut dyn Wire,
     ) {
         let (mut message, mut datagram, mut packet) =
             ([0; dhcp::LONGEST], [0; dhcp::LONGEST + udp::HEADER], [0; LARGEST]);
@@ -209,7 +209,7 @@ impl Node<'_> {
     }
 
     /// Takes a message of ARP.
-    pub(super) fn receive_arp(&mut self, message: &[u8], now: Instant, wire: &mut impl Wire) {
+    pub(super) fn receive_arp(&mut self, message: &[u8], now: Instant, wire: &mut dyn Wire) {
         let Ok(arp) = Arp::parse(message) else { return };
         if let (Some(address), Some(claim)) = (self.four.network.map(Cidr::address), &mut self.four.claim)
             && arp.conflicts(self.link, address, claim.is_tentative())
@@ -228,7 +228,7 @@ impl Node<'_> {
     }
 
     /// Asks for the station of a neighbour over IPv4.
-    pub(super) fn ask_four(&mut self, address: Ipv4Addr, to: Option<LinkAddress>, wire: &mut impl Wire) {
+    pub(super) fn ask_four(&mut self, address: Ipv4Addr, to: Option<LinkAddress>, wire: &mut dyn Wire) {
         let Some(own) = self.four.own() else { return };
         let request = Arp::request(self.link, own, address);
         wire.send(to.unwrap_or(LinkAddress::BROADCAST), Kind::Arp, &request.bytes());

@@ -21,7 +21,7 @@ struct Unwanted;
 
 /// Gives a whole packet, of either version, to the upper layer that takes it. A broken datagram is
 /// dropped.
-fn offer<'b>(packet: Payload<'b>, checksum: Checksum, upper: &impl Upper) -> Result<Received<'b>, Unwanted> {
+fn offer<'b>(packet: Payload<'b>, checksum: Checksum, upper: &dyn Upper) -> Result<Received<'b>, Unwanted> {
     let port = if packet.protocol == UDP {
         match Datagram::parse(packet.source, packet.destination, packet.payload, checksum) {
             Ok(datagram) => datagram.destination_port,
@@ -47,9 +47,9 @@ impl Host<'_> {
     pub(super) fn receive_ipv4<'b>(
         &'b mut self,
         frame: &Frame<'b>,
-        upper: &impl Upper,
+        upper: &dyn Upper,
         now: Instant,
-        wire: &mut impl Wire,
+        wire: &mut dyn Wire,
     ) -> Received<'b> {
         let Self { reassembly, node } = self;
         let Ok(packet) = Ipv4::parse(frame.packet) else { return Received::Done };
@@ -80,9 +80,9 @@ impl Host<'_> {
     pub(super) fn receive_ipv6<'b>(
         &'b mut self,
         frame: &Frame<'b>,
-        upper: &impl Upper,
+        upper: &dyn Upper,
         now: Instant,
-        wire: &mut impl Wire,
+        wire: &mut dyn Wire,
     ) -> Received<'b> {
         let Self { reassembly, node } = self;
         let Some(six) = &node.six else { return Received::Done };
@@ -127,9 +127,9 @@ impl Node<'_> {
         packet: &Ipv4<'b>,
         frame: &Frame<'_>,
         told: Option<&Ipv4<'_>>,
-        upper: &impl Upper,
+        upper: &dyn Upper,
         now: Instant,
-        wire: &mut impl Wire,
+        wire: &mut dyn Wire,
     ) -> Received<'b> {
         if packet.protocol == ICMP {
             return self.take_icmp(packet, frame.from, wire);
@@ -161,7 +161,7 @@ impl Node<'_> {
         Received::Done
     }
 
-    fn take_icmp<'b>(&mut self, packet: &Ipv4<'_>, from: LinkAddress, wire: &mut impl Wire) -> Received<'b> {
+    fn take_icmp<'b>(&mut self, packet: &Ipv4<'_>, from: LinkAddress, wire: &mut dyn Wire) -> Received<'b> {
         match message_of_ipv4(packet) {
             Ok(Message::EchoRequest(echo)) => {
                 let mut buffer = [0; LARGEST];
@@ -185,9 +185,9 @@ impl Node<'_> {
         found: &Content<'b>,
         frame: &Frame<'_>,
         came_whole: bool,
-        upper: &impl Upper,
+        upper: &dyn Upper,
         now: Instant,
-        wire: &mut impl Wire,
+        wire: &mut dyn Wire,
     ) -> Received<'b> {
         let (protocol, payload) = (found.protocol, found.payload);
         if protocol == ICMPV6 {
@@ -220,7 +220,7 @@ impl Node<'_> {
         from: LinkAddress,
         came_whole: bool,
         now: Instant,
-        wire: &mut impl Wire,
+        wire: &mut dyn Wire,
     ) -> Received<'b> {
         // No message of neighbour discovery comes in fragments (RFC 6980 §5).
         if matches!(message.first(), Some(130..=137 | 143)) {
@@ -248,14 +248,7 @@ impl Node<'_> {
     }
 
     /// Tells the sender of a packet of IPv6 what is wrong with it, if errors are not too many.
-    fn tell_ipv6(
-        &mut self,
-        packet: &Ipv6<'_>,
-        frame: &Frame<'_>,
-        problem: Problem,
-        now: Instant,
-        wire: &mut impl Wire,
-    ) {
+    fn tell_ipv6(&mut self, packet: &Ipv6<'_>, frame: &Frame<'_>, problem: Problem, now: Instant, wire: &mut dyn Wire) {
         if !self.limiter.allows(now, self.random.next()) {
             return;
         }
@@ -268,7 +261,7 @@ impl Node<'_> {
 
     /// Tells the sender of the packet that begins with `head` that its other fragments have not
     /// come. Its station is looked up: nobody has remembered where the fragments came from.
-    pub(super) fn fragments_missing(&mut self, head: &[u8], now: Instant, wire: &mut impl Wire) {
+    pub(super) fn fragments_missing(&mut self, head: &[u8], now: Instant, wire: &mut dyn Wire) {
         if !self.limiter.allows(now, self.random.next()) {
             return;
         }
@@ -282,7 +275,7 @@ impl Node<'_> {
 }
 
 /// Sends what was written, if anything was.
-fn send(wire: &mut impl Wire, to: LinkAddress, kind: Kind, written: Option<usize>, buffer: &[u8]) {
+fn send(wire: &mut dyn Wire, to: LinkAddress, kind: Kind, written: Option<usize>, buffer: &[u8]) {
     if let Some(packet) = written.and_then(|length| buffer.get(..length)) {
         wire.send(to, kind, packet);
     }

@@ -117,7 +117,7 @@ impl Node<'_> {
         }
     }
 
-    pub(super) fn send_packet(&mut self, packet: &[u8], now: Instant, wire: &mut impl Wire) -> Result<(), Unsent> {
+    pub(super) fn send_packet(&mut self, packet: &[u8], now: Instant, wire: &mut dyn Wire) -> Result<(), Unsent> {
         if packet.len() > self.mtu.into() {
             return Err(Unsent::TooLong);
         }
@@ -159,7 +159,7 @@ impl Node<'_> {
     }
 
     /// Sends a packet that has waited.
-    pub(super) fn send_parcel(&mut self, parcel: Parcel, to: LinkAddress, wire: &mut impl Wire) {
+    pub(super) fn send_parcel(&mut self, parcel: Parcel, to: LinkAddress, wire: &mut dyn Wire) {
         let packet = self.parcels.bytes(parcel);
         match packet.first().map(|first| first >> 4) {
             Some(4) => wire.send(to, Kind::Ipv4, packet),
@@ -171,7 +171,7 @@ impl Node<'_> {
     }
 
     /// Gives a packet back that has waited in vain.
-    pub(super) fn give_back(&mut self, parcel: Parcel, wire: &mut impl Wire) {
+    pub(super) fn give_back(&mut self, parcel: Parcel, wire: &mut dyn Wire) {
         let packet = self.parcels.bytes(parcel);
         if !packet.is_empty() {
             wire.undelivered(packet);
@@ -192,7 +192,7 @@ impl Node<'_> {
         destination: SocketAddr,
         payload: &[u8],
         now: Instant,
-        wire: &mut impl Wire,
+        wire: &mut dyn Wire,
     ) -> Result<(), Unsent> {
         let (address, destination_port) = (destination.ip(), destination.port());
         let source = self.source(address, now).ok_or(Unsent::NoRoute)?;
@@ -217,7 +217,7 @@ impl Node<'_> {
         self.send_packet(packet.get(..length).unwrap_or_default(), now, wire)
     }
 
-    pub(super) fn ask(&mut self, address: IpAddr, to: Option<LinkAddress>, now: Instant, wire: &mut impl Wire) {
+    pub(super) fn ask(&mut self, address: IpAddr, to: Option<LinkAddress>, now: Instant, wire: &mut dyn Wire) {
         match address {
             IpAddr::V4(address) => self.ask_four(address, to, wire),
             IpAddr::V6(address) => self.ask_six(address, to, now, wire),

@@ -101,7 +101,7 @@ impl Six {
 
 impl Node<'_> {
     /// Does what is due about IPv6.
-    pub(super) fn poll_six(&mut self, now: Instant, wire: &mut impl Wire) {
+    pub(super) fn poll_six(&mut self, now: Instant, wire: &mut dyn Wire) {
         let Some(six) = &mut self.six else { return };
         while let Some(step) = six.routers.poll(now, self.random.next()) {
             match step {
@@ -146,7 +146,7 @@ impl Node<'_> {
         content: &[u8],
         from: LinkAddress,
         now: Instant,
-        wire: &mut impl Wire,
+        wire: &mut dyn Wire,
     ) -> bool {
         let Some(six) = &mut self.six else { return false };
         match content.first() {
@@ -172,7 +172,7 @@ impl Node<'_> {
         true
     }
 
-    fn solicited(&mut self, question: &Solicitation, from: LinkAddress, now: Instant, wire: &mut impl Wire) {
+    fn solicited(&mut self, question: &Solicitation, from: LinkAddress, now: Instant, wire: &mut dyn Wire) {
         let Some(six) = &mut self.six else { return };
         // Of an optimistic address whoever asks with an address of his own is told, but so that he
         // keeps another station that he knows (RFC 4429 §3.3).
@@ -188,7 +188,7 @@ impl Node<'_> {
         self.respond(response, question.link.unwrap_or(from), now, wire);
     }
 
-    fn respond(&mut self, response: Response, to: LinkAddress, now: Instant, wire: &mut impl Wire) {
+    fn respond(&mut self, response: Response, to: LinkAddress, now: Instant, wire: &mut dyn Wire) {
         let Some(six) = &mut self.six else { return };
         match response {
             Response::Nothing => {}
@@ -221,7 +221,7 @@ impl Node<'_> {
     }
 
     /// Asks for the station of a neighbour over IPv6.
-    pub(super) fn ask_six(&mut self, target: Ipv6Addr, to: Option<LinkAddress>, now: Instant, wire: &mut impl Wire) {
+    pub(super) fn ask_six(&mut self, target: Ipv6Addr, to: Option<LinkAddress>, now: Instant, wire: &mut dyn Wire) {
         let Some(six) = &self.six else { return };
         let Some(source) = six.source(target, now) else { return };
         let mut question = discovery::question(source, self.link, target, to);
@@ -236,7 +236,7 @@ impl Node<'_> {
 
 /// Sends a message of neighbour discovery that `write` makes: to a group's stations, or to `to`.
 fn send(
-    wire: &mut impl Wire,
+    wire: &mut dyn Wire,
     destination: Ipv6Addr,
     to: Option<LinkAddress>,
     write: impl FnOnce(&mut [u8]) -> Option<usize>,
@@ -248,7 +248,7 @@ fn send(
     }
 }
 
-fn send_report(six: &Six, report: Report, wire: &mut impl Wire) {
+fn send_report(six: &Six, report: Report, wire: &mut dyn Wire) {
     const _: () = assert!(multicast::LONGEST <= LARGEST && multicast::GROUPS >= ADDRESSES - 1);
     let mut buffer = [0; multicast::LONGEST];
     // Before it is certain that the link's address is this host's it comes from no address (RFC

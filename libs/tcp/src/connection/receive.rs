@@ -97,6 +97,7 @@ impl Connection<'_> {
         }
     }
 
+    #[cold]
     fn receive_in_syn_sent(&mut self, header: &Header, now: Instant, release: impl FnMut(u64)) {
         let has_ack = header.flags.has(Flags::ACK);
         if has_ack && header.acknowledgement != self.nxt {
@@ -145,6 +146,7 @@ impl Connection<'_> {
     }
 
     /// Takes a segment in any state but CLOSED and SYN-SENT, in the order of §3.10.7.4.
+    #[inline(never)]
     fn receive_any(
         &mut self,
         header: &Header,

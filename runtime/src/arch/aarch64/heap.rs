@@ -39,8 +39,10 @@ impl Heap {
     }
 }
 
-// SAFETY: every call is passed on as it is.
+// SAFETY: every call is passed on as it is. None is inlined: that would put the allocator into each
+// place that makes something, once, when the component starts.
 unsafe impl GlobalAlloc for Heap {
+    #[inline(never)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller promises what the allocator asks for.
         let place = unsafe { self.allocator.alloc(layout) };
@@ -52,12 +54,14 @@ unsafe impl GlobalAlloc for Heap {
         place
     }
 
+    #[inline(never)]
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         // SAFETY: the caller promises what the allocator asks for.
         unsafe { self.allocator.dealloc(place, layout) };
         self.count(0, layout.size());
     }
 
+    #[inline(never)]
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: the caller promises what the allocator asks for.
         let moved = unsafe { self.allocator.realloc(place, layout, size) };

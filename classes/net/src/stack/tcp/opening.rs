@@ -120,7 +120,7 @@ impl Tcp {
         };
         let route = syn.route(self.mac);
         let settings = self.settings_for(syn, Sequence(ours), route.segment());
-        route.send(transmitter, &answer_to(&settings, &syn.header, times.tcp), 0, 0, false, |_| {})
+        route.send_alone(transmitter, &answer_to(&settings, &syn.header, times.tcp))
     }
 
     /// Returns whether SYNs wait that can be answered now. If only a buffer lacks, the client gets

@@ -87,6 +87,16 @@ impl Tcp {
         None
     }
 
+    /// Has a connection that is ended say so. Where that cannot be sent, the peer hears of it when it
+    /// sends something itself.
+    #[cold]
+    #[inline(never)]
+    fn say_end(&mut self, index: usize, transmitter: &mut Transmitter, times: Times) {
+        if transmitter.is_ready() {
+            self.table[index].transmit(transmitter, times.tcp);
+        }
+    }
+
     /// Returns a free slot, if need be by ending the connection that loses least.
     pub(super) fn place(&mut self, transmitter: &mut Transmitter, times: Times) -> Option<usize> {
         let index = self.candidate(times.now)?;
@@ -103,10 +113,7 @@ impl Tcp {
         }
         if slot.is_open() {
             self.evicted += 1;
-            // Where it cannot be sent, the peer hears of it when it sends something itself.
-            if transmitter.is_ready() {
-                slot.transmit(transmitter, times.tcp);
-            }
+            self.say_end(index, transmitter, times);
         }
         self.free(index);
         Some(index)
