@@ -35,6 +35,6 @@ pub fn shared<T: Entry>(ring: Ring) -> Shared<T> {
     let address = NonNull::new(address as *mut u8).expect("a ring has an address");
     // SAFETY: [A1, A2] shared memory, by `shared_address`, of which this program makes no
     // references but to atomics. Where it is not mapped the access faults, which harms nobody else.
-    let ring = unsafe { Shared::from_raw(address, ring.capacity) };
-    ring.expect("the build tool lays rings out")
+    let Ok(ring) = (unsafe { Shared::from_raw(address, ring.capacity) }) else { panic!("no ring: rebuild the image") };
+    ring
 }

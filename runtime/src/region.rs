@@ -51,6 +51,7 @@ impl Region {
     ///
     /// If the address is not in shared memory, which no start block contains; and if it is memory
     /// for [`Exclusive::take`], to which there must be no second way.
+    #[inline(never)]
     pub fn new(memory: Memory) -> Self {
         assert!(!exclusive().any(|other| overlap(other, memory)), "{:#x} is for one owner", memory.address);
         Self::of(memory)
@@ -295,6 +296,7 @@ impl Exclusive {
     ///
     /// If the start block has no such memory, or it was taken before. (In a host test memory that
     /// no start block names can be taken, which the test then leaves alone while it is borrowed.)
+    #[inline(never)]
     pub fn take(memory: Memory) -> Self {
         let index = exclusive().position(|other| other == memory);
         assert!(index.is_some() || !HAS_ADDRESS_SPACE, "{:#x} is not for one owner", memory.address);

@@ -30,7 +30,8 @@ impl StartBlock {
     /// If `bytes` are no start block of this version: the image was not built by the tool of this
     /// component's version.
     pub(crate) fn new(bytes: &'static [u8]) -> Self {
-        let (header, _) = StartHeader::ref_from_prefix(bytes).expect("no start block: rebuild the image");
+        // Errors are left out of what is said here: to write them takes more code than all of this.
+        let Ok((header, _)) = StartHeader::ref_from_prefix(bytes) else { panic!("no start block: rebuild the image") };
         assert!(header.magic == MAGIC, "no start block: rebuild the image");
         assert!(header.version == culm_abi::VERSION, "a start block of another version: rebuild the image");
         assert!(header.size as usize <= bytes.len(), "a start block that is cut off: rebuild the image");
@@ -48,8 +49,11 @@ impl StartBlock {
     ///
     /// Where `span` is none of this block's.
     pub fn list<T: FromBytes + Immutable>(&self, span: Span) -> &'static [T] {
-        let rest = self.bytes.get(span.offset as usize..).expect("a span of the start block");
-        <[T]>::ref_from_prefix_with_elems(rest, span.count as usize).expect("a span of the start block").0
+        let rest = self.bytes.get(span.offset as usize..).unwrap_or_default();
+        match <[T]>::ref_from_prefix_with_elems(rest, span.count as usize) {
+            Ok((list, _)) => list,
+            Err(_) => panic!("no span of the start block"),
+        }
     }
 
     /// Returns a text of the block.
@@ -58,7 +62,10 @@ impl StartBlock {
     ///
     /// Where `span` is none of this block's.
     pub fn text(&self, span: Span) -> &'static str {
-        core::str::from_utf8(self.list(span)).expect("the build tool writes UTF-8")
+        let Ok(text) = core::str::from_utf8(self.list(span)) else {
+            panic!("text that is no UTF-8: rebuild the image")
+        };
+        text
     }
 
     /// Returns the one structure at `span`.

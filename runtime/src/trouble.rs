@@ -70,7 +70,7 @@ struct Text {
 
 impl Write for Text {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let fits = &text[..text.floor_char_boundary(LENGTH - self.length)];
+        let fits = text.get(..text.floor_char_boundary(LENGTH - self.length)).unwrap_or_default();
         self.bytes[self.length..self.length + fits.len()].copy_from_slice(fits.as_bytes());
         self.length += fits.len();
         if fits.len() == text.len() { Ok(()) } else { Err(fmt::Error) }

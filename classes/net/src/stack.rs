@@ -374,7 +374,7 @@ impl Stack {
         // A time is rounded down to ticks, so it may seem to be due a little before it is.
         let soon = now + self.clock.tick;
         // Without a buffer what is due would be lost: a first request of DHCP's, say.
-        if !self.client.transmitter.is_ready() {
+        if !self.client.transmitter.becomes_ready() {
             self.host_at = soon;
             return;
         }

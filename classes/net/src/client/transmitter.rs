@@ -181,10 +181,9 @@ impl<E: BufferEntry> Transmitter<E> {
         })
     }
 
-    /// Does what [`Self::is_ready`] does where that was asked before, so that the answer is known
-    /// nearly always.
+    /// Does what [`Self::is_ready`] does, out of line: for what is rare, and where that was asked
+    /// before, so that it nearly never has to look.
     #[cfg(feature = "stack")]
-    #[cold]
     #[inline(never)]
     pub(crate) fn becomes_ready(&mut self) -> bool {
         self.is_ready()

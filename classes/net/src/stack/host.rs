@@ -73,9 +73,9 @@ impl LinkHost {
     pub(super) fn new(mac: Mac, settings: &Settings, key: [u64; 5], seed: u64, now: Instant) -> Self {
         let memory = Memory {
             neighbours: Box::leak((0..NEIGHBOURS).map(|_| Neighbour::default()).collect()),
-            packets: Box::leak(vec![Default::default(); PACKETS].into_boxed_slice()),
-            paths: Box::leak(vec![Default::default(); PATHS].into_boxed_slice()),
-            slots: Box::leak(vec![Default::default(); FRAGMENTED].into_boxed_slice()),
+            packets: Box::leak((0..PACKETS).map(|_| Default::default()).collect()),
+            paths: Box::leak((0..PATHS).map(|_| Default::default()).collect()),
+            slots: Box::leak((0..FRAGMENTED).map(|_| Default::default()).collect()),
             fragments: Box::leak(vec![0; FRAGMENTED * FRAGMENTED_LENGTH].into_boxed_slice()),
         };
         let config = Config {
@@ -87,16 +87,24 @@ impl LinkHost {
             seed,
         };
         let host = Host::new(config, memory, now);
-        let mut addresses = Vec::with_capacity(ADDRESSES);
-        addresses.extend(host.addresses());
-        Self {
+        let mut host = Self {
             host,
             mac,
-            addresses,
+            addresses: Vec::with_capacity(ADDRESSES),
             log: Log::new(settings.address.is_none(), time::now()),
             frame: Vec::with_capacity(LONGEST_HEADERS + FRAGMENTED_LENGTH),
             undelivered: Vec::with_capacity(PACKETS),
-        }
+        };
+        host.note_addresses();
+        host
+    }
+
+    /// Takes note of the host's addresses.
+    #[inline(never)]
+    fn note_addresses(&mut self) {
+        self.addresses.clear();
+        // There is space for all that the host can have.
+        self.addresses.extend(self.host.addresses().take(ADDRESSES));
     }
 
     /// The addresses in use.
@@ -198,9 +206,7 @@ impl LinkHost {
         }
         self.log.lose_patience(time::now());
         if has_changed {
-            self.addresses.clear();
-            // There is space for all that the host can have.
-            self.addresses.extend(self.host.addresses().take(ADDRESSES));
+            self.note_addresses();
         }
         has_changed
     }

@@ -131,7 +131,7 @@ impl Slot {
 
     /// Gives the connection a segment of its own, its packet with a mark of congestion if
     /// `is_marked`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn receive(&mut self, header: &Header, payload: &[u8], is_marked: bool, now: culm_tcp::Instant) {
         let unread = self.connection.readable() as usize;
         let outbox = &mut self.outbox;
@@ -142,6 +142,12 @@ impl Slot {
         {
             self.inbox.keep(unread + offset as usize, bytes);
         }
+    }
+
+    /// Does the same out of line, for the segments of which a connection has few.
+    #[inline(never)]
+    pub(super) fn receive_rarely(&mut self, header: &Header, payload: &[u8], is_marked: bool, now: culm_tcp::Instant) {
+        self.receive(header, payload, is_marked, now);
     }
 
     /// Does the same for a segment from another station than before. Only one that brings the
@@ -159,7 +165,7 @@ impl Slot {
         let progress =
             |connection: &Connection<'_>| (connection.readable(), connection.unacknowledged(), connection.state());
         let before = progress(&self.connection);
-        self.receive(header, payload, is_marked, now);
+        self.receive_rarely(header, payload, is_marked, now);
         let brings_on = progress(&self.connection) != before && link[0] & 1 == 0;
         if brings_on {
             self.route.set_link(link);

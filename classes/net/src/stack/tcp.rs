@@ -117,6 +117,7 @@ impl Tcp {
         }
     }
 
+    #[inline(never)]
     pub(super) fn listen(&mut self, port: u16) {
         if let Some(place) = self.listeners.iter_mut().find(|place| **place == 0 || **place == port) {
             *place = port;
@@ -182,6 +183,13 @@ impl Tcp {
             _ => slot.receive(header, payload, is_marked, times.tcp),
         }
         self.after_ingress(index, times.now);
+    }
+
+    /// Does what [`Self::deliver`] does, for segments that found their connection the long way.
+    #[cold]
+    #[inline(never)]
+    fn deliver_unmatched(&mut self, index: usize, frame: &[u8], segment: &Segment, times: Times) {
+        self.deliver(index, frame, segment, times);
     }
 
     /// Draws the consequences of a segment that a connection was given.
@@ -295,7 +303,7 @@ impl Tcp {
                 && let Some((syn, _)) = read()
                 && self.table[index].connection.succeeded_by(&syn.header).is_none()
             {
-                return self.deliver(index, frame, segment, times);
+                return self.deliver_unmatched(index, frame, segment, times);
             }
             let hash = self.table.hash(&segment.key);
             if let Some(candidate) = self.syn_queue.consider(hash, times.now)
@@ -313,7 +321,7 @@ impl Tcp {
             // The network may bring the segment again by which the connection began that is over:
             // it must not begin another one, with the same request.
             if let Some(index) = found.filter(|index| self.table[*index].connection.initial() == ours) {
-                return self.deliver(index, frame, segment, times);
+                return self.deliver_unmatched(index, frame, segment, times);
             }
             let hash = self.table.hash(&segment.key);
             let is_first = !self.begun.has(hash, ours.0);
@@ -331,7 +339,7 @@ impl Tcp {
             }
         }
         match found {
-            Some(index) => self.deliver(index, frame, segment, times),
+            Some(index) => self.deliver_unmatched(index, frame, segment, times),
             None => {
                 if let Some((stray, _)) = UnmatchedSegment::read(frame, segment, self.mac, addresses)
                     && let Some(reset) = reset_for(&stray.header, stray.length)

@@ -155,7 +155,6 @@ impl Connection<'_> {
         now: Instant,
         mut release: impl FnMut(u64),
     ) -> Option<Placement> {
-        let mut header = *header;
         // The other side of a simultaneous opening repeats its SYN with an ACK; a peer that got no
         // answer to its SYN repeats that.
         if self.state == State::SynReceived && header.flags.has(Flags::SYN) && header.sequence + 1 == self.incoming.next
@@ -166,14 +165,18 @@ impl Connection<'_> {
                 self.due = Some(Due::Syn);
                 return None;
             }
-            // Its window is not scaled (RFC 7323, §2.2), and one that is open stays so.
-            header.window = (header.window >> self.send_scale).max(header.window.min(1));
-            header.flags = header.flags.without(Flags::SYN);
-            header.sequence += 1;
             self.acknowledgement = Acknowledgement::Now;
+            let header = Header {
+                flags: header.flags.without(Flags::SYN),
+                sequence: header.sequence + 1,
+                // It is not scaled (RFC 7323, §2.2), and one that is open stays so.
+                window: (header.window >> self.send_scale).max(header.window.min(1)),
+                ..*header
+            };
+            return self.receive_any(&header, length, is_marked, now, release);
         }
         let is_reset = header.flags.has(Flags::RST);
-        if self.has_stamps && !is_reset && !self.is_stamp_in_order(&header) {
+        if self.has_stamps && !is_reset && !self.is_stamp_in_order(header) {
             // PAWS (RFC 7323, §5.3); without a timestamp it is dropped in silence (§3.2).
             header.options.timestamps?;
             if now.0.saturating_sub(self.recent_at.0) < STAMP_LIFE {
@@ -181,10 +184,10 @@ impl Connection<'_> {
                 return None;
             }
         }
-        if !self.is_acceptable(&header, length) {
+        if !self.is_acceptable(header, length) {
             if !is_reset {
-                if self.is_window_closed_to(&header) {
-                    self.take_acknowledgement(&header, length, now, &mut release);
+                if self.is_window_closed_to(header) {
+                    self.take_acknowledgement(header, length, now, &mut release);
                     self.note_fin_acknowledged(now, &mut release);
                 }
                 if self.state == State::TimeWait && header.flags.has(Flags::FIN) {
@@ -218,11 +221,11 @@ impl Connection<'_> {
         }
         if self.state == State::SynReceived {
             if header.acknowledgement != self.nxt {
-                self.reset = reset_for(&header, length);
+                self.reset = reset_for(header, length);
                 return None;
             }
-            self.establish(&header, now);
-            self.update_window(&header, now);
+            self.establish(header, now);
+            self.update_window(header, now);
         }
         // An acknowledgement of what was never sent, or long ago, is not from the peer (RFC 5961,
         // §5.2).
@@ -231,18 +234,18 @@ impl Connection<'_> {
             self.acknowledge_again(false, now);
             return None;
         }
-        self.note_stamp(&header, now);
+        self.note_stamp(header, now);
         if behind <= 0 {
-            self.take_ecn(&header);
-            self.take_acknowledgement(&header, length, now, &mut release);
+            self.take_ecn(header);
+            self.take_acknowledgement(header, length, now, &mut release);
             self.note_fin_acknowledged(now, release);
         }
         if is_marked && length > 0 {
             // After a CWR beside it, which answers earlier ones (RFC 3168, §6.1.3).
             self.ecn.note_mark();
         }
-        let placement = self.take_payload(&header, length, now);
-        self.take_fin(&header, length, now);
+        let placement = self.take_payload(header, length, now);
+        self.take_fin(header, length, now);
         placement
     }
 

@@ -179,6 +179,12 @@ impl Connection<'_> {
         Transmission { header: self.header(range.start, flags, now), segment, length, is_ect: false, offset }
     }
 
+    /// Returns the segment or train of `range` that is sent once more.
+    #[inline(never)]
+    fn data_again(&mut self, range: Range, segment: u32, now: Instant) -> Transmission {
+        self.data(range, Flags::ACK, segment, now)
+    }
+
     #[cold]
     fn send_due(&mut self, due: Due, now: Instant) -> Option<Transmission> {
         match due {
@@ -206,7 +212,7 @@ impl Connection<'_> {
         let range = self.board.get(last)?.range;
         self.board.repeat(last, now);
         self.recovery.note_probe(self.nxt, true);
-        let sent = self.data(range, Flags::ACK, segment, now);
+        let sent = self.data_again(range, segment, now);
         self.arm(now);
         Some(sent)
     }
@@ -219,7 +225,7 @@ impl Connection<'_> {
             self.board.repeat(0, now);
             let range = self.board.get(0)?.range;
             self.forget_longer(range);
-            self.data(range, Flags::ACK, segment, now)
+            self.data_again(range, segment, now)
         } else {
             let length = length.min(self.pending());
             if length == 0 {
@@ -267,7 +273,7 @@ impl Connection<'_> {
         self.board.repeat(index, now);
         let stamp = self.stamp(now);
         self.recovery.note_repeated(stamp, range.length());
-        Some(self.data(range, Flags::ACK, segment, now))
+        Some(self.data_again(range, segment, now))
     }
 
     /// Returns how many numbers wait to be sent for the first time.

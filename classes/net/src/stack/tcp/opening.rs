@@ -74,7 +74,7 @@ impl Tcp {
         (slot.route, slot.remote, slot.port) = (route, last.remote, last.local.port());
         (slot.new, slot.fresh, slot.rests) = (true, true, false);
         (slot.since, slot.confirmed, slot.unacknowledged) = (times.now, Instant::default(), 0);
-        slot.receive(&last.header, payload, last.is_marked, times.tcp);
+        slot.receive_rarely(&last.header, payload, last.is_marked, times.tcp);
         if matches!(slot.connection.state(), State::Established | State::CloseWait) {
             self.opened += 1;
             let hash = self.table.hash(&last.key);
@@ -98,7 +98,7 @@ impl Tcp {
     #[cold]
     fn answer_some_syns(&mut self, transmitter: &mut Transmitter, count: usize, times: Times) {
         for _ in 0..count {
-            if !transmitter.is_ready() || !self.has_opening(times.now) {
+            if !transmitter.becomes_ready() || !self.has_opening(times.now) {
                 return;
             }
             let Some(syn) = self.syn_queue.pop(times.now) else { return };
@@ -127,6 +127,6 @@ impl Tcp {
     /// a turn when there is one.
     #[inline]
     pub(in crate::stack) fn has_answerable_syns(&mut self, transmitter: &mut Transmitter, now: Instant) -> bool {
-        !self.syn_queue.is_empty() && transmitter.is_ready() && self.has_opening(now)
+        !self.syn_queue.is_empty() && transmitter.becomes_ready() && self.has_opening(now)
     }
 }

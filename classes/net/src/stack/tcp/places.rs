@@ -87,12 +87,12 @@ impl Tcp {
         None
     }
 
-    /// Has a connection that is ended say so. Where that cannot be sent, the peer hears of it when it
-    /// sends something itself.
+    /// Has a connection that is ended say so. Where that cannot be sent, the peer hears of it when
+    /// it sends something itself.
     #[cold]
     #[inline(never)]
     fn say_end(&mut self, index: usize, transmitter: &mut Transmitter, times: Times) {
-        if transmitter.is_ready() {
+        if transmitter.becomes_ready() {
             self.table[index].transmit(transmitter, times.tcp);
         }
     }
