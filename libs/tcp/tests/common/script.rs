@@ -216,6 +216,17 @@ impl Script {
     }
 }
 
+/// Gives `bytes` and takes the segments of 1000 bytes that go out from `first` on.
+#[track_caller]
+pub fn write_and_expect(script: &mut Script, bytes: u32, first: u32, segments: u32) {
+    script.write(bytes);
+    for number in 0..segments {
+        let is_last = first + (number + 1) * 1000 > bytes;
+        script.expect(&format!("{} {}+1000 ack 1", if is_last { "P." } else { "." }, first + number * 1000));
+    }
+    script.nothing();
+}
+
 fn numbers(text: &str, separator: char) -> (u32, u32) {
     let (one, other) = text.split_once(separator).unwrap();
     (one.parse().unwrap(), other.parse().unwrap())
