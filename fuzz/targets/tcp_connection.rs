@@ -70,6 +70,7 @@ fuzz_target!(|bytes: &[u8]| {
         destination: 2,
         initial: Sequence(u32::MAX - 1000),
         segment: 1460,
+        usual_segment: 536,
         longest_train: 1 << (kind & 15),
         capacity: 1 << (input.byte() & 31),
         first_capacity: 1 << (input.byte() & 15),

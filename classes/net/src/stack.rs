@@ -179,7 +179,7 @@ impl Stack {
     /// slot, which is the application's as that of an [`Event::Opened`] is. What is handed over to
     /// be sent before the peer has answered waits for that. The next [`Event::Ready`] of the slot
     /// says that it has, or that the connection is over ([`Stream::is_over`]): refused, not
-    /// answered in about two minutes, or its neighbour not there ([`Ending::Unreachable`]).
+    /// answered in about three minutes, or its neighbour not there ([`Ending::Unreachable`]).
     ///
     /// # Errors
     ///
@@ -188,7 +188,8 @@ impl Stack {
         let now = time::now();
         let times = Times { tcp: self.clock.tcp_time(now), now };
         let source = self.host.source(remote.ip(), self.clock.ip_time(now));
-        let local = source.filter(|_| remote.port() != 0).ok_or(Unopened::Unreachable)?;
+        let is_one = handshake::is_station(remote.ip(), self.host.addresses()) && remote.port() != 0;
+        let local = source.filter(|_| is_one).ok_or(Unopened::Unreachable)?;
         let slot = self.tcp.connect(local, remote, &mut self.client.transmitter, times)?;
         self.names.lose(slot);
         Ok(slot)

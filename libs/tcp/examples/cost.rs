@@ -47,6 +47,7 @@ impl<'s> Pair<'s> {
             destination: 40_000,
             initial: OURS,
             segment: 1460,
+            usual_segment: 536,
             longest_train: 1460,
             capacity: 65_536,
             first_capacity: 0,

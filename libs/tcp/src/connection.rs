@@ -37,9 +37,6 @@ pub use transmit::Transmission;
 /// would have us send little else than headers.
 const SMALLEST_SEGMENT: u16 = 88;
 
-/// What a peer takes that does not say (RFC 9293, §3.7.1).
-const USUAL_SEGMENT: u16 = 536;
-
 /// Bytes of the timestamps option in each segment, padded.
 const STAMPS_LENGTH: u32 = 12;
 
@@ -117,6 +114,8 @@ pub struct Settings {
     /// The longest payload in bytes that this side takes, and that its link carries, without
     /// options.
     pub segment: u16,
+    /// What a peer takes that does not say (RFC 9293, §3.7.1): 536 over IPv4, 1,220 over IPv6.
+    pub usual_segment: u16,
     /// The longest payload in bytes that is handed out at once, to be divided into segments by the
     /// device.
     pub longest_train: u32,
@@ -298,7 +297,7 @@ impl<'s> Connection<'s> {
             announced: Sequence(0),
             acknowledged: Sequence(0),
             fin: None,
-            received_segment: u32::from(USUAL_SEGMENT).min(segment),
+            received_segment: u32::from(settings.usual_segment).min(segment),
             recent_stamp: 0,
             recent_at: now,
             acknowledgement: Acknowledgement::None,
@@ -331,7 +330,7 @@ impl<'s> Connection<'s> {
         if let Some(stamps) = options.timestamps {
             (self.recent_stamp, self.recent_at) = (stamps.value, now);
         }
-        let peers = options.mss.unwrap_or(USUAL_SEGMENT).max(SMALLEST_SEGMENT);
+        let peers = options.mss.unwrap_or(self.settings.usual_segment).max(SMALLEST_SEGMENT);
         self.segment = self.segment.min(peers.into());
         self.congestion = Congestion::new(self.settings.algorithm, self.segment - self.fixed_options());
         // The window of a SYN is never scaled (RFC 7323, §2.2).
@@ -447,6 +446,11 @@ impl<'s> Connection<'s> {
     /// Sets whether and when a silent peer is asked whether it is there.
     pub fn set_keep_alive(&mut self, keep_alive: Option<KeepAlive>) {
         self.settings.keep_alive = keep_alive;
+    }
+
+    /// Sets how many timeouts in a row end the connection once it is open.
+    pub fn set_attempts(&mut self, attempts: u8) {
+        self.settings.attempts = attempts;
     }
 
     /// Returns whether [`Self::transmit`] has held something back, since

@@ -48,6 +48,7 @@ fn open(storage: Storage<'_>) -> Connection<'_> {
         destination: 40_000,
         initial: OURS,
         segment: 1460,
+        usual_segment: 536,
         longest_train: 65_536,
         capacity: 65_536,
         first_capacity: 0,

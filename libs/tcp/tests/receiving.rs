@@ -139,3 +139,14 @@ fn an_acknowledgement_right_behind_the_window_counts() {
     assert_eq!(script.released, [0]);
     script.nothing();
 }
+
+/// RFC 9293, §3.8.6, SHLD-14: the end of the window stays where it was told.
+#[test]
+fn a_window_that_stays_where_it_was_told() {
+    let mut script = Script::open(settings(), true);
+    for start in (1..50_001).step_by(2000) {
+        script.inject(&format!(". {start}+1000 ack 1"));
+        script.inject(&format!(". {}+1000 ack 1", start + 1000));
+        script.expect(&format!(". 1+0 ack {} win {}", start + 2000, 58_001 - start));
+    }
+}

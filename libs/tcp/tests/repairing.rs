@@ -3,7 +3,7 @@
 #[path = "common/script.rs"]
 mod script;
 
-use culm_tcp::Ending;
+use culm_tcp::{Ending, State};
 use script::{Script, settings, write_and_expect};
 
 /// RFC 8985, §6.2: three segments that have arrived behind a hole leave no time for reordering.
@@ -140,6 +140,41 @@ fn a_timeout_leaves_one_segment_and_slow_start_follows() {
     script.expect(". 1001+1000 ack 1");
     script.expect("P. 2001+1000 ack 1");
     script.nothing();
+}
+
+/// RFC 2018, §8: what was told of may be thrown away until it is acknowledged.
+#[test]
+fn what_a_receiver_told_of_and_threw_away_is_sent_again() {
+    let mut script = Script::open(settings(), true);
+    write_and_expect(&mut script, 3000, 1, 3);
+    script.inject(". 1+0 ack 1 blocks 1001-3001");
+    script.wait();
+    script.expect(". 1+1000 ack 1");
+    script.inject(". 1+0 ack 1001");
+    let mut again = Vec::new();
+    for _ in 0..20 {
+        while let Some(sent) = script.connection.transmit(culm_tcp::Instant(script.now)) {
+            again.push(sent.length);
+        }
+        if !again.is_empty() {
+            break;
+        }
+        script.wait();
+    }
+    assert!(!again.is_empty() && script.state() == State::Established, "it would wait for ever");
+}
+
+/// RFC 9293, §3.8.3, MUST-21: the application says how long.
+#[test]
+fn how_often_is_tried_can_be_set() {
+    let mut script = Script::open(settings(), false);
+    script.connection.set_attempts(1);
+    script.write(1000);
+    script.expect("P. 1+1000 ack 1");
+    script.wait();
+    script.expect("P. 1+1000 ack 1");
+    script.wait();
+    assert_eq!(script.connection.ending(), Some(Ending::TimedOut));
 }
 
 #[test]

@@ -111,3 +111,17 @@ fn what_is_worth_a_train_waits_for_one() {
     script.nothing();
     assert!(!script.connection.is_held());
 }
+
+/// RFC 9293, §3.9.1.2, MUST-60, MUST-61 and SHLD-28: segments are full, and what was given last
+/// asks to be handed on.
+#[test]
+fn every_segment_but_the_last_is_full_and_that_says_so() {
+    let mut script = Script::open(settings(), true);
+    for _ in 0..5 {
+        script.write(500);
+    }
+    script.expect(". 1+1000 ack 1");
+    script.expect(". 1001+1000 ack 1");
+    script.expect("P. 2001+500 ack 1");
+    script.nothing();
+}

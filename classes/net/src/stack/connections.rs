@@ -125,6 +125,13 @@ impl Stream<'_> {
         self.slot.connection.set_keep_alive(keep_alive);
     }
 
+    /// Sets how often what was sent last is sent again before the connection ends as
+    /// [`Ending::TimedOut`] (R2 of RFC 9293 §3.8.3): ten times of itself, which takes more than
+    /// three minutes.
+    pub fn set_attempts(&mut self, attempts: u8) {
+        self.slot.connection.set_attempts(attempts);
+    }
+
     /// Says that nothing is under way on the connection: no request that deserves an answer was
     /// received. Where places run out, and all that was sent is acknowledged, such connections make
     /// way for new ones. It holds until the next event.

@@ -32,7 +32,7 @@ const SCALES: [Option<u8>; 8] = [None, Some(0), Some(2), Some(5), Some(6), Some(
 /// The bits of an encoded offer.
 const OFFERS: u32 = 0x7f;
 
-/// The size of segments where a peer does not say any (RFC 9293 §3.7.1).
+/// The size of segments where a peer says none, or none that can be (RFC 9293 §3.7.1).
 const UNSAID_SEGMENT: u16 = 536;
 
 /// A peer's offer in its SYN.

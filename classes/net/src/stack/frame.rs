@@ -41,6 +41,11 @@ pub(super) struct Route {
 #[derive(Clone, Copy, Debug)]
 struct Head([u8; LONGEST]);
 
+/// Returns how many bytes of payload and options a peer takes that does not say (RFC 9293 §3.7.1).
+pub(super) fn usual_segment(is_version_4: bool) -> u16 {
+    if is_version_4 { 536 } else { 1220 }
+}
+
 impl Default for Head {
     fn default() -> Self {
         Self([0; LONGEST])
@@ -103,6 +108,11 @@ impl Route {
     pub(super) fn segment(&self) -> u16 {
         let header = if self.is_version_4 { ipv4::HEADER } else { ipv6::HEADER };
         (MTU - header - tcp::HEADER) as u16
+    }
+
+    /// Returns how many bytes of payload and options the peer takes, if it does not say.
+    pub(super) fn usual_segment(&self) -> u16 {
+        usual_segment(self.is_version_4)
     }
 
     /// Sends a segment with `length` bytes of payload, which `fill` writes. If `each` is 0 it is

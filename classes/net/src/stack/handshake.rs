@@ -5,7 +5,7 @@
 
 use super::classify::{Key, Segment};
 use super::cookie::Offer;
-use super::frame::{Link, Route};
+use super::frame::{Link, Route, usual_segment};
 use crate::Mac;
 use crate::wire::{Ethernet, types};
 use core::net::{IpAddr, SocketAddr};
@@ -69,7 +69,8 @@ impl UnmatchedSegment {
     /// Returns what it offers, if it is a SYN.
     pub(super) fn offer(&self) -> Offer {
         let options = &self.header.options;
-        Offer::new(options.mss, options.window_scale, options.sack_permitted)
+        let segment = options.mss.unwrap_or(usual_segment(self.remote.is_ipv4()));
+        Offer::new(Some(segment), options.window_scale, options.sack_permitted)
     }
 
     /// Returns how answers get to its sender.
@@ -79,7 +80,7 @@ impl UnmatchedSegment {
 }
 
 /// Whether an address is one station's, and not that of all on a link.
-fn is_station(address: IpAddr, own: &[Cidr]) -> bool {
+pub(super) fn is_station(address: IpAddr, own: &[Cidr]) -> bool {
     match address {
         IpAddr::V4(address) => is_host(address) && !own.iter().any(|own| own.is_everybody(address)),
         IpAddr::V6(address) => !address.is_multicast() && !address.is_unspecified() && !address.is_loopback(),

@@ -22,6 +22,7 @@ use proptest::prelude::*;
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::socket::{icmp, tcp, udp};
 use smoltcp::wire::{Icmpv4Packet, Icmpv4Repr, IpEndpoint};
+use station::{SYN, Station};
 use std::vec;
 use std::vec::Vec;
 
@@ -128,6 +129,42 @@ fn connections_are_served_over_both_protocols() {
         assert_eq!(lan.socket(handle).state(), tcp::State::TimeWait);
         assert!(lan.open.is_empty());
     }
+}
+
+/// RFC 9293 §3.9.2.3 and §3.10.7.2 (MUST-57, MUST-63): a SYN for a group or for everybody, and one
+/// from there or from nobody.
+#[test]
+fn nobody_who_could_not_be_answered_opens() {
+    let mut lan = Lan::fixed(2);
+    lan.stack.listen(80);
+    let groups = [[255; 4], [10, 0, 0, 255], [224, 0, 0, 1], [127, 0, 0, 1], [0; 4]];
+    let mut frames = Vec::new();
+    for group in groups {
+        let station = Station::new(1);
+        let mut frame = station.segment(SYN, b"");
+        frame[30..34].copy_from_slice(&group);
+        frames.push(frame);
+        frames.push(Station { address: group, ..station }.segment(SYN, b""));
+    }
+    let mut for_all = Station::new(1).segment(SYN, b"");
+    for_all[..6].fill(0xff);
+    let own = Station { address: [10, 0, 0, 1], ..Station::new(1) }.segment(SYN, b"");
+    frames.extend([for_all, own]);
+    for mut frame in frames {
+        frame[24..26].fill(0);
+        let sum = !checksum::Sum::ZERO.add_bytes(&frame[14..34]).fold();
+        frame[24..26].copy_from_slice(&sum.to_le_bytes());
+        frame[50..52].fill(0);
+        checksum::complete(&mut frame);
+        lan.seen.clear();
+        lan.wire.to_stack.push_back(frame.clone());
+        lan.pass(3);
+        assert!(lan.seen.iter().all(|sent| sent[12..14] != [8, 0]), "{:?} {:?}", &frame[26..34], lan.seen);
+    }
+    assert_eq!(lan.stack.counts().broken, 0);
+    // One from a station is answered.
+    let mut station = Station::new(1);
+    station.shake_hands(&mut lan);
 }
 
 #[test]

@@ -7,8 +7,9 @@ use crate::time::{Instant, Span};
 /// §3.8.6.3: less than half a second).
 pub(super) const DELAY: Span = Span::from_milliseconds(40);
 
-/// How often a SYN is sent again: a peer that is there answers one of them.
-const SYNS: u8 = 6;
+/// How often a SYN is sent again, which takes three minutes at least (RFC 9293, §3.8.3, MUST-23): a
+/// peer that is there answers one of them.
+const SYNS: u8 = 7;
 
 /// What the one timer of what was sent waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

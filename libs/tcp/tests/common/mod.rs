@@ -187,6 +187,7 @@ pub fn settings(number: u16) -> Settings {
         destination: 1001 - number,
         initial: Sequence(u32::MAX - 20_000 * u32::from(number + 1)),
         segment: 1460,
+        usual_segment: 536,
         longest_train: 64 << 10,
         capacity: 4 << 20,
         first_capacity: 0,

@@ -41,6 +41,7 @@ pub fn settings() -> Settings {
         destination: 2,
         initial: OURS,
         segment: 1000,
+        usual_segment: 536,
         longest_train: 1000,
         capacity: 60_000,
         first_capacity: 0,

@@ -56,7 +56,8 @@ impl Tcp {
         let route = Route::new(self.mac, NOBODY, local, remote.ip());
         let initial = Sequence::initial(times.tcp, self.cookies.number(&key));
         let settings = settings(port, remote.port(), self.capacity);
-        let settings = Settings { initial, segment: route.segment(), stamp_offset: self.stamp_offset, ..settings };
+        let (segment, usual_segment) = (route.segment(), route.usual_segment());
+        let settings = Settings { initial, segment, usual_segment, stamp_offset: self.stamp_offset, ..settings };
         self.table.occupy(index, key);
         let slot = &mut self.table[index];
         let storage = slot.connection.take_storage();

@@ -4,6 +4,7 @@
 use super::{Tcp, Times};
 use crate::client::Transmitter;
 use crate::stack::cookie::Offer;
+use crate::stack::frame::Route;
 use crate::stack::handshake::UnmatchedSegment;
 use culm::time::Instant;
 use culm_tcp::{Algorithm, Connection, Sequence, Settings, Span, State, answer_to};
@@ -13,7 +14,7 @@ use culm_tcp::{Algorithm, Connection, Sequence, Settings, Span, State, answer_to
 const ATTEMPTS: u8 = 10;
 
 /// What connections between these ports are made with, where so many bytes are kept for the
-/// application to read. The initial number, the size of segments and the offset of timestamps are
+/// application to read. The initial number, sizes of segments and the offset of timestamps are
 /// still to be set.
 pub(in crate::stack) fn settings(source: u16, destination: u16, capacity: usize) -> Settings {
     Settings {
@@ -21,6 +22,7 @@ pub(in crate::stack) fn settings(source: u16, destination: u16, capacity: usize)
         destination,
         initial: Sequence(0),
         segment: 0,
+        usual_segment: 0,
         longest_train: 0,
         capacity: u32::try_from(capacity).unwrap_or(u32::MAX),
         // All of it is there from the start.
@@ -37,9 +39,10 @@ pub(in crate::stack) fn settings(source: u16, destination: u16, capacity: usize)
 }
 
 impl Tcp {
-    fn settings_for(&self, segment: &UnmatchedSegment, initial: Sequence, largest: u16) -> Settings {
+    fn settings_for(&self, segment: &UnmatchedSegment, initial: Sequence, route: &Route) -> Settings {
         let settings = settings(segment.local.port(), segment.remote.port(), self.capacity);
-        Settings { initial, segment: largest, stamp_offset: self.stamp_offset, ..settings }
+        let (segment, usual_segment) = (route.segment(), route.usual_segment());
+        Settings { initial, segment, usual_segment, stamp_offset: self.stamp_offset, ..settings }
     }
 
     /// Begins the connection whose handshake the received segment completes. `found` is the slot of
@@ -62,7 +65,7 @@ impl Tcp {
             return;
         };
         let route = last.route(self.mac);
-        let settings = self.settings_for(last, last.header.acknowledgement - 1, route.segment());
+        let settings = self.settings_for(last, last.header.acknowledgement - 1, &route);
         self.table.occupy(index, last.key);
         let slot = &mut self.table[index];
         let storage = slot.connection.take_storage();
@@ -119,7 +122,7 @@ impl Tcp {
             return false;
         };
         let route = syn.route(self.mac);
-        let settings = self.settings_for(syn, Sequence(ours), route.segment());
+        let settings = self.settings_for(syn, Sequence(ours), &route);
         route.send_alone(transmitter, &answer_to(&settings, &syn.header, times.tcp))
     }
 

@@ -94,6 +94,11 @@ fn what_cannot_be_opened_is_said_at_once() {
     let mut lan = client(1);
     let host = |port| SocketAddr::new(ip(HOST), port);
     assert_eq!(lan.stack.connect(host(0)), Err(Unopened::Unreachable));
+    // Groups and everybody (RFC 9293 §3.9.2.3, MUST-46), and who can be nobody.
+    for group in ["255.255.255.255", "10.0.0.255", "224.0.0.1", "0.0.0.0", "127.0.0.1", "ff02::1", "::", "::1"] {
+        let group = SocketAddr::new(group.parse().expect("an address"), 80);
+        assert_eq!(lan.stack.connect(group), Err(Unopened::Unreachable), "{group}");
+    }
     assert!(lan.stack.connect(host(80)).is_ok());
     assert_eq!(lan.stack.connect(host(80)), Err(Unopened::Crowded));
 }
