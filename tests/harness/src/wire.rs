@@ -16,6 +16,21 @@ use std::time::{Duration, Instant};
 /// The host's end of the wire.
 pub const DEVICE: &str = "culm0";
 
+/// Options with which the card computes no checksum, and divides and joins nothing: what is
+/// captured is what went over the wire.
+pub const PLAIN: [&str; 10] = [
+    "--qemu=-global",
+    "--qemu=virtio-net-device.csum=off",
+    "--qemu=-global",
+    "--qemu=virtio-net-device.guest_csum=off",
+    "--qemu=-global",
+    "--qemu=virtio-net-device.gso=off",
+    "--qemu=-global",
+    "--qemu=virtio-net-device.host_tso4=off",
+    "--qemu=-global",
+    "--qemu=virtio-net-device.guest_tso4=off",
+];
+
 /// Runs `test` with a machine on a wire of its own. All that the test starts is at the other end of
 /// the wire.
 ///

@@ -14,21 +14,6 @@ use std::net::TcpStream;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The device computes no checksum, and divides and joins nothing: what is captured is what went
-/// over the wire.
-const PLAIN: [&str; 10] = [
-    "--qemu=-global",
-    "--qemu=virtio-net-device.csum=off",
-    "--qemu=-global",
-    "--qemu=virtio-net-device.guest_csum=off",
-    "--qemu=-global",
-    "--qemu=virtio-net-device.gso=off",
-    "--qemu=-global",
-    "--qemu=virtio-net-device.host_tso4=off",
-    "--qemu=-global",
-    "--qemu=virtio-net-device.guest_tso4=off",
-];
-
 /// Bytes that go each way in bulk.
 const BULK: usize = 3_000_000;
 
@@ -112,7 +97,7 @@ fn bulk() {
 
 #[test]
 fn requests_and_answers_are_as_they_should_be() {
-    on_a_wire(Boot::system("web").option(&PLAIN), |machine| {
+    on_a_wire(Boot::system("web").option(&wire::PLAIN), |machine| {
         machine.wait_for_web();
         let capture = Capture::start("expert-web");
         for _ in 0..20 {
@@ -129,7 +114,7 @@ fn requests_and_answers_are_as_they_should_be() {
 }
 
 fn bulk_boot() -> Boot {
-    Boot::system("bench/systems/bench-tcp.toml").option(&PLAIN)
+    Boot::system("bench/systems/bench-tcp.toml").option(&wire::PLAIN)
 }
 
 const BULK_WIRE: (&str, &str) = (wire::DEVICE, "198.18.0.1/24");
