@@ -38,6 +38,15 @@ impl core::fmt::Display for Unusable {
     }
 }
 
+/// How a new flow is translated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Translation {
+    /// What its destination becomes, if that is something else.
+    to: Option<SocketAddrV4>,
+    /// The pool of which its source gets an address and port, if it gets others.
+    pool: Option<usize>,
+}
+
 /// The pools of a rule of NAT.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lent {
@@ -144,35 +153,43 @@ impl Policy {
         Judgement { outcome: verdict.outcome, line: self.line(&verdict) }
     }
 
-    /// Returns the tuple of packets that answer those of a new flow, from `entry` to `exit`, whose
-    /// destination becomes `to` if that is something. `None`: there is no port left for it.
+    /// Returns how a new flow from `entry` to `exit` is translated, whose destination becomes `to`
+    /// if that is something. `None`: its source would get an address that the router has not.
     ///
     /// `hit` is the network whose address of the router's the packet was sent to, if it was: who
     /// reaches a host on his own network by it must be answered by way of the router
     /// (hairpinning, RFC 4787 REQ-9), and is seen there as from outside.
-    pub fn answer(
-        &mut self,
+    pub fn translation(
+        &self,
         packet: &Packet,
         original: &Tuple,
         to: Option<SocketAddrV4>,
         [entry, exit]: [usize; 2],
         hit: Option<usize>,
-    ) -> Option<Tuple> {
+    ) -> Option<Translation> {
         if !original.is_v4() {
-            return Some(original.reversed());
+            return Some(Translation { to: None, pool: None });
         }
         let exit = if entry == exit { hit.unwrap_or(exit) } else { exit };
         let seen = match to {
             Some(to) => Tuple { destination: (*to.ip()).into(), destination_port: to.port(), ..*original },
             None => *original,
         };
-        let pool = self.pool(packet, &seen, entry, exit);
+        let pool = match self.pool(packet, &seen, entry, exit) {
+            Some(pool) => Some(pool?),
+            None => None,
+        };
         let to = to.map(|to| SocketAddrV4::new(*to.ip(), if original.protocol == ICMP { 0 } else { to.port() }));
-        match pool {
-            Some(None) => None,
-            Some(Some(pool)) => self.nat.begin(original, to, Some(pool)),
-            None => self.nat.begin(original, to, None),
+        Some(Translation { to, pool })
+    }
+
+    /// Returns the tuple of packets that answer those of a new flow. `None`: there is no port left
+    /// for it.
+    pub fn answer(&mut self, original: &Tuple, translation: &Translation) -> Option<Tuple> {
+        if !original.is_v4() {
+            return Some(original.reversed());
         }
+        self.nat.begin(original, translation.to, translation.pool)
     }
 
     /// Returns the pool from which the source of a new flow is, if a rule says that it gets another

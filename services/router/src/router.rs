@@ -19,7 +19,7 @@ mod short;
 
 use crate::journal::Journal;
 use crate::networks::{Networks, Way, is_nobody};
-use crate::policy::Policy;
+use crate::policy::{Policy, Translation};
 use crate::station::{Arrival, LONGEST_QUESTION, Station, Task};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -459,7 +459,8 @@ impl Router {
         if packet.hops <= 1 {
             return self.refuse(Problem::TimeExceeded, arrival, frame, cards);
         }
-        let Some(reply) = self.answer(packet, tuple, inward, [entry, way.network], hit) else {
+        let translation = self.policy.translation(packet, tuple, inward, [entry, way.network], hit);
+        let Some(reply) = translation.and_then(|translation| self.answer(tuple, &translation)) else {
             self.tally.congestion += 1;
             return;
         };
@@ -483,26 +484,19 @@ impl Router {
     /// Returns what [`Policy::answer`] does. Where no port is left, or NAT follows as many flows as
     /// it can, flows that have expired give theirs back, then the one that makes way for this: the
     /// table, which is asked later, would remove them.
-    fn answer(
-        &mut self,
-        packet: &Packet,
-        tuple: &Tuple,
-        inward: Option<core::net::SocketAddrV4>,
-        networks: [usize; 2],
-        hit: Option<usize>,
-    ) -> Option<Tuple> {
+    fn answer(&mut self, tuple: &Tuple, translation: &Translation) -> Option<Tuple> {
         let Self { table, policy, tally, now, .. } = self;
-        if let Some(reply) = policy.answer(packet, tuple, inward, networks, hit) {
+        if let Some(reply) = policy.answer(tuple, translation) {
             return Some(reply);
         }
         let expired = table.expire(milliseconds(*now), EXPIRED, |flow, cause| gone(policy, tally, flow, cause));
         if expired > 0
-            && let Some(reply) = policy.answer(packet, tuple, inward, networks, hit)
+            && let Some(reply) = policy.answer(tuple, translation)
         {
             return Some(reply);
         }
         let has_way = table.make_way(tuple.source, |flow, cause| gone(policy, tally, flow, cause));
-        has_way.then(|| policy.answer(packet, tuple, inward, networks, hit)).flatten()
+        has_way.then(|| policy.answer(tuple, translation)).flatten()
     }
 
     /// Returns whether a packet's addresses are such that it may begin something (RFC 1812 §5.3.7,
