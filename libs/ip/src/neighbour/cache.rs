@@ -10,18 +10,25 @@
 //! A new neighbour takes, of the places in its two sets, a free one, or that of the neighbour that
 //! has been unused longest: first among those to which nothing was ever sent, then among those to
 //! which nothing has been sent for a minute. Nobody else makes way, so that whoever sweeps
-//! through all addresses takes nothing from those in use. Neighbours of which no address is
+//! through all addresses takes nothing from those in use; but for a station that answers for so
+//! many addresses that it has more than [`SHARE`] of these places: of its own the one unused
+//! longest does, so that no station keeps others out. Neighbours of which no address is
 //! known yet take a quarter of the places at most; the oldest of them makes way, since a
 //! neighbour that is there answers long before its turn comes.
 
 use super::entry::{DELAY, Entry, REQUESTS, State, Times};
 use crate::{Instant, Key, LinkAddress};
+use core::cmp::Reverse;
 use core::net::IpAddr;
 use core::ops::Range;
 use core::time::Duration;
 
 /// Places in each of the two sets in which a neighbour may be.
 pub const WAYS: usize = 8;
+
+/// Places that one station can have, of those that a new neighbour could take, without making way
+/// for it.
+pub const SHARE: usize = WAYS / 2;
 
 /// How long after its last use a neighbour does not make way for another.
 const IN_USE: Duration = Duration::from_secs(60);
@@ -365,11 +372,29 @@ impl<'a, P, const WAITING: usize> Cache<'a, P, WAITING> {
             let ranks = entries.iter().map(|entry| Self::claim_rank(entry, now));
             set.zip(ranks).filter_map(move |(index, rank)| Some((rank?, load, index)))
         });
-        let (_, _, index) = candidates.min()?;
+        let found = candidates.min().map(|(_, _, index)| index);
+        let index = found.or_else(|| self.crowding(address))?;
         let entry = self.entries.get_mut(index)?;
         let generation = entry.generation.wrapping_add(1);
         *entry = Entry { address, order: self.arrivals, generation, ..Entry::default() };
         self.arrivals += 1;
+        Some(index)
+    }
+
+    /// Returns, of the places that a neighbour could have, the one unused longest of the station
+    /// that has the most of them, if that is more than its share.
+    #[cold]
+    fn crowding(&self, address: IpAddr) -> Option<usize> {
+        let [first, second] = self.sets(address);
+        let second = if first == second { 0..0 } else { second };
+        let places = first.chain(second).filter_map(|index| {
+            let entry = self.entries.get(index)?;
+            Some((index, entry.known()?, entry))
+        });
+        let count = |link| places.clone().filter(|(_, other, _)| *other == link).count();
+        let ranks = places.clone().filter(|(_, _, entry)| !entry.is_waited_for());
+        let ranks = ranks.map(|(index, link, entry)| (Reverse(count(link)), entry.used, index));
+        let (_, _, index) = ranks.filter(|(Reverse(count), ..)| *count > SHARE).min()?;
         Some(index)
     }
 

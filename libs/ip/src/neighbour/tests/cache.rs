@@ -218,6 +218,35 @@ fn a_sweep_takes_no_place_from_those_in_use() {
 }
 
 #[test]
+fn a_station_that_answers_for_all_addresses_keeps_no_other_out() {
+    let mut places = entries(32);
+    let mut cache = Cache::new(&mut places, key(5));
+    // Three that are there, and one that answers for whatever address somebody sends to.
+    let honest = [host(1), host(2), host(3)];
+    for (number, address) in (1..).zip(honest) {
+        cache.heard(address, station(number), true, seconds(1));
+        assert!(matches!(cache.resolve(address, 0, seconds(1)), Resolution::Known(..)));
+    }
+    for number in 100..1000 {
+        let _ = cache.resolve(host(number), 0, seconds(2));
+        cache.advertised(told(host(number), Some(station(99))), seconds(2));
+        let _ = due(&mut cache, seconds(2));
+        let _ = cache.resolve(host(number), 0, seconds(2));
+    }
+    for number in 10..20 {
+        let own = station(number as u8);
+        let _ = cache.resolve(host(number), 0, seconds(3));
+        cache.advertised(told(host(number), Some(own)), seconds(3));
+        let _ = due(&mut cache, seconds(3));
+        assert!(matches!(cache.resolve(host(number), 0, seconds(3)), Resolution::Known(_, link, _) if link == own));
+    }
+    for (number, address) in (1..).zip(honest) {
+        let found = cache.resolve(address, 0, seconds(3));
+        assert!(matches!(found, Resolution::Known(_, link, _) if link == station(number)), "{address}");
+    }
+}
+
+#[test]
 fn one_who_is_there_is_found_during_a_sweep() {
     let mut places = entries(64);
     let mut cache = Cache::new(&mut places, key(1));
