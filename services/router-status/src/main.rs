@@ -28,6 +28,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use culm::config::Strings;
 use culm::time::{self, Duration};
 use culm::{Channels, Component, ROUNDS, Region, random, run_rounds};
 use culm_flow::Watch;
@@ -101,6 +102,8 @@ struct RouterStatus {
     flows: Option<Flows>,
     proposing: Option<Proposing>,
     guard: Option<Guard>,
+    /// Names by which it may be asked.
+    names: Strings,
     /// By connection.
     stages: Vec<Stage>,
     received: Vec<u8>,
@@ -146,6 +149,7 @@ impl Component for RouterStatus {
             flows,
             proposing,
             guard,
+            names: config.names,
             stages: (0..CONNECTIONS).map(|_| Stage::Head).collect(),
             received: vec![0; RECEIVED],
             out: String::with_capacity(CONTENT),
@@ -250,6 +254,11 @@ impl RouterStatus {
         let head = usize::from(request.length);
         let is_head = request.method == Method::Head;
         counters::REQUESTS.add(1);
+        if !request::is_for_us(received.get(..head).unwrap_or_default(), self.names.iter()) {
+            counters::REFUSED.add(1);
+            let why = "Ask by an address, or by a name that the system lists in `names`.\n";
+            return self.answer(slot, request::MISDIRECTED, TEXT, why);
+        }
         match request::read(request, received) {
             Ask::Page(media, content) => {
                 self.head(slot, "200 OK", media, content.len());

@@ -1,5 +1,6 @@
 //! What is asked for: the page and its parts, the state, the rules; and new rules with their token.
 
+use core::net::{Ipv4Addr, Ipv6Addr};
 use culm_http::fields;
 use culm_http::request::{Expect, Framing, Method, Request};
 
@@ -26,6 +27,34 @@ pub(crate) enum Ask<'a> {
     },
     /// Nothing that there is: the status line, and a word about it.
     Refused(&'static str, &'static str),
+}
+
+/// The status of who asks by another name.
+pub(crate) const MISDIRECTED: &str = "421 Misdirected Request";
+
+/// Returns whether a request that was read names this host (RFC 9110 §7.2): by an address, as
+/// `localhost`, or by one of `names`.
+///
+/// A browser lets a page read what comes from where the page does, by name. Whoever has that name
+/// lead to an address of this network (DNS rebinding) would read with the browser of somebody
+/// inside; but the request says the name.
+pub(crate) fn is_for_us<'a>(head: &[u8], mut names: impl Iterator<Item = &'a str>) -> bool {
+    let fields = head.split(|byte| *byte == b'\n').skip(1);
+    let mut hosts = fields.filter_map(|line| {
+        let (name, value) = line.split_at_checked(line.iter().position(|byte| *byte == b':')?)?;
+        name.eq_ignore_ascii_case(b"host").then(|| value.get(1..).unwrap_or_default().trim_ascii())
+    });
+    // Without one it is of HTTP/1.0, which browsers do not speak.
+    let Some(host) = hosts.next() else { return true };
+    let Ok(host) = str::from_utf8(host) else { return false };
+    if let Some(address) = host.strip_prefix('[') {
+        return address.split_once(']').is_some_and(|(address, _)| address.parse::<Ipv6Addr>().is_ok());
+    }
+    let host = host.split_once(':').map_or(host, |(host, _)| host);
+    let host = host.strip_suffix('.').unwrap_or(host);
+    host.parse::<Ipv4Addr>().is_ok()
+        || host.eq_ignore_ascii_case("localhost")
+        || names.any(|name| name.eq_ignore_ascii_case(host))
 }
 
 const HTML: &str = "text/html; charset=utf-8";

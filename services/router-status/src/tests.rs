@@ -188,3 +188,29 @@ fn requests_are_told_apart() {
     let put = "PUT /rules HTTP/1.1\r\nHost: r\r\nContent-Length: 5\r\nAuthorization: Bearer abc\r\n\r\n".to_string();
     ask(&put, |ask| assert_eq!(ask, Ask::Exchange { length: 5, token: Some(b"abc"), waits: false }));
 }
+
+/// Whose page has its name lead to this address reads nothing by it.
+#[test]
+fn only_names_of_this_host_are_answered() {
+    let is_for_us = |host: &str| {
+        let head = format!("GET / HTTP/1.1\r\nAccept: */*\r\nhOsT: {host}\r\nCookie: host: localhost\r\n\r\n");
+        request::is_for_us(head.as_bytes(), ["router.example"].into_iter())
+    };
+    for host in [
+        "10.0.3.80",
+        "10.0.3.80:8080",
+        "[2001:db8::1]",
+        "[::1]:80",
+        "localhost:8080",
+        "LOCALHOST.",
+        "Router.example:80",
+    ] {
+        assert!(is_for_us(host), "{host}");
+    }
+    for host in
+        ["evil.example", "router.example.evil.example", "10.0.3.80.evil.example", "", "[x]:80", "1.2.3", "\u{1f}"]
+    {
+        assert!(!is_for_us(host), "{host}");
+    }
+    assert!(request::is_for_us(b"GET / HTTP/1.0\r\n\r\n", [].into_iter()));
+}

@@ -92,6 +92,7 @@ fn rules_are_seen_and_exchanged_while_packets_pass() {
             assert!(page.status == 200 && page.text().contains("<h1>Router"), "{}", page.text());
             assert_eq!(curl(&format!("{PAGE}/rules"), &[]).text(), of_system);
             assert_eq!(curl(&format!("{PAGE}/nothing"), &[]).status, 404);
+            assert_eq!(curl(&format!("{PAGE}/rules"), &["-H", "Host: elsewhere.example"]).status, 421);
             refuses_who_has_no_token();
         });
         // The rules let nobody in from outside.
