@@ -250,20 +250,28 @@ impl<'s> Connection<'s> {
             return None;
         }
         let mut connection = Self::new(settings, storage, now)?;
-        (connection.has_sack, connection.has_stamps) = (true, true);
-        connection.take_syn(syn, now);
-        connection.ecn.agree(settings.ecn && Ecn::is_offered(syn.flags));
-        connection.state = State::SynReceived;
+        connection.take_opening(syn, now);
         Some(connection)
     }
 
+    /// Takes the SYN by which the peer opens the connection.
+    fn take_opening(&mut self, syn: &Header, now: Instant) {
+        (self.has_sack, self.has_stamps) = (true, true);
+        self.take_syn(syn, now);
+        self.ecn.agree(self.settings.ecn && Ecn::is_offered(syn.flags));
+        self.state = State::SynReceived;
+    }
+
     fn new(settings: Settings, storage: Storage<'s>, now: Instant) -> Option<Self> {
-        if storage.records.len() < FEWEST_RECORDS {
-            return None;
-        }
+        (storage.records.len() >= FEWEST_RECORDS).then(|| Self::fresh(settings, storage, now))
+    }
+
+    /// A connection of which nothing is known; `storage` has enough records.
+    #[inline(always)]
+    fn fresh(settings: Settings, storage: Storage<'s>, now: Instant) -> Self {
         let settings = Settings { capacity: settings.capacity.min(1 << 30), ..settings };
         let segment = u32::from(settings.segment.max(SMALLEST_SEGMENT));
-        Some(Self {
+        Self {
             state: State::SynSent,
             ending: None,
             una: settings.initial,
@@ -311,7 +319,7 @@ impl<'s> Connection<'s> {
             reset: None,
             challenges: (0, 0),
             settings,
-        })
+        }
     }
 
     /// Takes what a SYN says: the peer's first number and options (RFC 7323, §1.3, §3.2: what it

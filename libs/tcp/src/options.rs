@@ -95,9 +95,22 @@ impl Options {
             && let Ok(stamps) = <[u8; 8]>::try_from(stamps)
         {
             self.timestamps = Some(read_timestamps(&stamps));
-        } else {
+        } else if !self.take_usual_syn(bytes) {
             self.read_all(bytes);
         }
+    }
+
+    /// Reads the options of a SYN in the form that most have, Linux's; returns whether they have
+    /// it.
+    #[inline(always)]
+    fn take_usual_syn(&mut self, bytes: &[u8]) -> bool {
+        let [MSS, 4, high, low, SACK_PERMITTED, 2, TIMESTAMPS, 10, rest @ ..] = bytes else { return false };
+        let Some((stamps, [NO_OPERATION, WINDOW_SCALE, 3, scale])) = rest.split_first_chunk() else { return false };
+        self.mss = Some(u16::from_be_bytes([*high, *low]));
+        self.sack_permitted = true;
+        self.timestamps = Some(read_timestamps(stamps));
+        self.window_scale = Some((*scale).min(LARGEST_SCALE));
+        true
     }
 
     #[inline(never)]

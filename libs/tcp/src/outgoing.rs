@@ -103,7 +103,10 @@ impl<'s> Outgoing<'s> {
     /// to `release`, in order.
     #[inline]
     pub fn acknowledge(&mut self, bytes: u32, mut release: impl FnMut(u64)) {
-        let bytes = bytes.min(self.length);
+        if bytes >= self.length {
+            // All, as after nearly each short answer.
+            return self.clear(release);
+        }
         self.length -= bytes;
         self.found.1 -= i64::from(bytes);
         let mut left = u64::from(bytes) + u64::from(self.acknowledged);

@@ -49,17 +49,21 @@ fn the_first_segment_may_bring_data_and_the_end() {
     script.expect(". 1+0 ack 72");
 }
 
-/// A storage serves one connection after the other; nothing of the first is left.
+/// A place serves one connection after the other; nothing of the first is left.
 #[test]
-fn storage_is_used_again() {
+fn a_place_is_used_again() {
     let (mut script, _) = Script::resume(settings(), "S 0+0 win 5000", ". 1+0 ack 1 win 5000", 50);
     script.write(3000);
     script.expect(". 1+536 ack 1");
     script.inject(". 101+10 ack 1 win 5000");
-    let storage = script.connection.take_storage();
-    assert_eq!((storage.pieces.len(), storage.records.len(), storage.islands.len()), (16, 64, 8));
+    script.connection.abort(|_| {});
     assert_eq!(script.state(), State::Closed);
+    script.resume_in_place(settings(), "S 0+0 win 5000", ". 1+0 ack 1 win 5000", 50);
+    assert_eq!((script.state(), script.connection.ending()), (State::Established, None));
+    assert_eq!((script.connection.unacknowledged(), script.connection.readable()), (0, 0));
     script.nothing();
-    let empty = script.connection.take_storage();
-    assert_eq!((empty.pieces.len(), empty.records.len(), empty.islands.len()), (0, 0, 0));
+    script.write(600);
+    script.expect("P. 1+600 ack 1");
+    script.inject("P. 1+100 ack 601 win 5000");
+    assert_eq!((script.connection.unacknowledged(), script.connection.readable()), (0, 100));
 }

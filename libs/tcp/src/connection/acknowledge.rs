@@ -53,6 +53,12 @@ impl Connection<'_> {
         let has_window_changed = self.update_window(header, now);
         let bytes = acknowledgement.since(self.una).max(0) as u32;
         (self.heard_at, self.questions) = (now, 0);
+        if outstanding == 0 && header.options.sack.is_empty() {
+            // Nothing is on the way. A peer that answers is there, however long its window stays
+            // closed.
+            self.timeouts = if self.window == 0 { 0 } else { self.timeouts };
+            return;
+        }
         if bytes > 0 && self.take_whole(header, bytes, now, &mut release) {
             return;
         }

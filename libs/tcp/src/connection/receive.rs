@@ -295,7 +295,7 @@ impl Connection<'_> {
     }
 
     /// Takes the payload, if this side still expects any.
-    #[inline]
+    #[inline(always)]
     fn take_payload(&mut self, header: &Header, length: u32, now: Instant) -> Option<Placement> {
         if length == 0 || !self.can_receive() {
             return None;

@@ -61,10 +61,8 @@ impl<'s> Connection<'s> {
         Some(connection)
     }
 
-    /// Takes the storage away, for the next connection. This one has none then, and is over.
-    pub fn take_storage(&mut self) -> Storage<'s> {
-        self.end(Ending::Aborted, |_| {});
-        self.reset = None;
+    /// Takes the storage away, for the next connection in this place.
+    pub(super) fn take_storage(&mut self) -> Storage<'s> {
         Storage {
             pieces: self.outgoing.take_slots(),
             records: self.board.take_slots(),
@@ -72,17 +70,13 @@ impl<'s> Connection<'s> {
         }
     }
 
-    /// Begins a connection with the segment `last` that completes its handshake: the peer's SYN had
-    /// the options `offer`, timestamps aside, and was answered by [`answer_to`] with the same
-    /// settings. Whoever calls this has found proof in `last.acknowledgement`, and then gives
-    /// `last` to [`Self::receive`]. `None` if there are too few records.
-    pub fn resume(
-        settings: Settings,
-        storage: Storage<'s>,
-        offer: &Options,
-        last: &Header,
-        now: Instant,
-    ) -> Option<Self> {
+    /// Begins a connection in place of this one, which is over, with the segment `last` that
+    /// completes its handshake: the peer's SYN had the options `offer`, timestamps aside, and was
+    /// answered by [`answer_to`] with the same settings. Whoever calls this has found proof in
+    /// `last.acknowledgement`, and then gives `last` to [`Self::receive`].
+    pub fn resume(&mut self, settings: Settings, offer: &Options, last: &Header, now: Instant) {
+        let storage = self.take_storage();
+        *self = Self::fresh(settings, storage, now);
         let syn = Header {
             sequence: last.sequence - 1,
             acknowledgement: Sequence(0),
@@ -91,19 +85,25 @@ impl<'s> Connection<'s> {
             options: Options { timestamps: last.options.timestamps, ..*offer },
             ..*last
         };
-        let mut connection = Self::accept(settings, storage, &syn, now)?;
-        connection.due = None;
+        self.take_opening(&syn, now);
+        self.due = None;
         // The window that was told by the answer, whose time nobody knows any more.
-        connection.announced = connection.incoming.next + first_window(&settings);
-        connection.is_syn_repeated = true;
+        self.announced = self.incoming.next + first_window(&settings);
+        self.is_syn_repeated = true;
         if let Some(stamps) = last.options.timestamps {
-            connection.ecn.agree(settings.ecn && tells_ecn(stamps.echo));
-            let milliseconds = connection.stamp(now).wrapping_sub(stamps.echo);
+            self.ecn.agree(settings.ecn && tells_ecn(stamps.echo));
+            let milliseconds = self.stamp(now).wrapping_sub(stamps.echo);
             if milliseconds < LONGEST_TRIP {
                 let trip = Span::from_milliseconds(milliseconds).max(Span(1000));
-                connection.round_trip.measure(trip, now, 1);
+                self.round_trip.measure(trip, now, 1);
             }
         }
-        Some(connection)
+    }
+
+    /// Opens a connection in place of this one, which is over, as [`Self::connect`] does.
+    pub fn reopen(&mut self, settings: Settings, now: Instant) {
+        let storage = self.take_storage();
+        *self = Self::fresh(settings, storage, now);
+        (self.has_sack, self.has_stamps) = (true, true);
     }
 }

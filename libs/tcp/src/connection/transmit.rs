@@ -36,12 +36,12 @@ impl Transmission {
 }
 
 impl Connection<'_> {
-    /// Notes that nothing holds data back, and returns true, if [`Self::transmit`] would find
-    /// nothing to be sent, as after nearly each segment; else changes nothing. Whoever asks this
-    /// first pays less than for calling that in vain.
+    /// Notes that nothing holds data back, and returns true, if the handshake is over and
+    /// [`Self::transmit`] would find nothing to be sent, as after nearly each segment; else changes
+    /// nothing. Whoever asks this first pays less than for calling that in vain.
     #[inline]
     pub fn settle_if_quiet(&mut self) -> bool {
-        let is_quiet = self.state == State::Established
+        let is_quiet = !matches!(self.state, State::SynSent | State::SynReceived | State::Closed)
             && self.acknowledgement != Acknowledgement::Now
             && self.board.lost() == 0
             && self.due.is_none()

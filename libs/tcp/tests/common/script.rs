@@ -81,14 +81,21 @@ impl Script {
     /// Answers a SYN without keeping anything, and begins the connection with the segment that
     /// completes the handshake `round_trip` milliseconds later. Returns the answer too.
     pub fn resume(settings: Settings, syn: &str, last: &str, round_trip: u64) -> (Self, String) {
+        let connection = Connection::closed(settings, storage()).unwrap();
+        let mut script = Self { connection, now: 0, released: Vec::new(), given: 0 };
+        let answer = script.resume_in_place(settings, syn, last, round_trip);
+        (script, answer)
+    }
+
+    /// Does the same in place of a connection that is over.
+    pub fn resume_in_place(&mut self, settings: Settings, syn: &str, last: &str, round_trip: u64) -> String {
         let (syn, _) = parse(syn);
         let answer = answer_to(&settings, &syn, Instant(1_000_000));
-        let now = 1_000_000 + round_trip * 1000;
+        self.now = 1_000_000 + round_trip * 1000;
         let (header, _) = parse(last);
-        let connection = Connection::resume(settings, storage(), &syn.options, &header, Instant(now)).unwrap();
-        let mut script = Self { connection, now, released: Vec::new(), given: 0 };
-        script.inject(last);
-        (script, render_header(&answer, 0))
+        self.connection.resume(settings, &syn.options, &header, Instant(self.now));
+        self.inject(last);
+        render_header(&answer, 0)
     }
 
     /// A connection that is open, with SACK or not, and a round trip of 100 ms.

@@ -13,7 +13,7 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::RangeInclusive;
 use culm::time::Instant;
-use culm_tcp::{Connection, Sequence, Settings};
+use culm_tcp::{Sequence, Settings};
 
 /// Ports that connections are opened from (RFC 6335, §6).
 const PORTS: RangeInclusive<u16> = 49_152..=65_535;
@@ -60,10 +60,7 @@ impl Tcp {
         let settings = Settings { initial, segment, usual_segment, stamp_offset: self.stamp_offset, ..settings };
         self.table.occupy(index, key);
         let slot = &mut self.table[index];
-        let storage = slot.connection.take_storage();
-        if let Some(connection) = Connection::connect(settings, storage, times.tcp) {
-            slot.connection = connection;
-        }
+        slot.connection.reopen(settings, times.tcp);
         slot.inbox.clear();
         slot.outbox.clear();
         (slot.route, slot.remote, slot.port) = (route, remote, port);

@@ -7,7 +7,7 @@ use crate::stack::cookie::Offer;
 use crate::stack::frame::Route;
 use crate::stack::handshake::UnmatchedSegment;
 use culm::time::Instant;
-use culm_tcp::{Algorithm, Connection, Sequence, Settings, Span, State, answer_to};
+use culm_tcp::{Algorithm, Sequence, Settings, Span, State, answer_to};
 
 /// How many timeouts in a row end a connection: with a round trip of some milliseconds, after three
 /// and a half minutes.
@@ -68,10 +68,7 @@ impl Tcp {
         let settings = self.settings_for(last, last.header.acknowledgement - 1, &route);
         self.table.occupy(index, last.key);
         let slot = &mut self.table[index];
-        let storage = slot.connection.take_storage();
-        if let Some(connection) = Connection::resume(settings, storage, &offer.options(), &last.header, times.tcp) {
-            slot.connection = connection;
-        }
+        slot.connection.resume(settings, &offer.options(), &last.header, times.tcp);
         slot.inbox.clear();
         slot.outbox.clear();
         (slot.route, slot.remote, slot.port) = (route, last.remote, last.local.port());
