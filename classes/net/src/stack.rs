@@ -252,48 +252,59 @@ impl Stack {
                 break;
             };
             received += 1;
-            let Some(packet) = self.ports.offer(packet, &mut self.client.transmitter, datagrams) else { continue };
-            let segment = classify::segment(packet.frame());
-            let is_intact = packet.is_verified()
-                || match &segment {
-                    Some(segment) => segment.is_intact(packet.frame()),
-                    None => checksum::is_right(packet.frame()),
-                };
-            if !is_intact {
-                self.counts.broken += 1;
-                continue;
-            }
-            let _ = self.client.transmitter.learn(packet.device());
-            let transmitter = &mut self.client.transmitter;
-            if let Some(segment) = segment {
-                self.tcp.ingress(packet.frame(), &segment, self.host.addresses(), transmitter, times);
-                continue;
-            }
-            let ip_time = self.clock.ip_time(now);
-            let is_awaited = |port| self.names.awaits(port);
-            match self.host.receive(&packet, &self.ports, &is_awaited, transmitter, datagrams, ip_time) {
-                Found::Nothing => {}
-                Found::Answer(payload) => {
-                    self.names.receive(payload.source, payload.destination, payload.payload, ip_time);
+            let (mut frame, mut is_verified) = (packet.frame(), packet.is_verified());
+            // At most twice: what the host makes whole is looked at as if it had come so. In one
+            // place, of which the compiler makes one piece.
+            let mut is_whole = false;
+            loop {
+                if let Some(datagram) = self.ports.find(frame, is_verified, &mut self.client.transmitter) {
+                    datagrams(datagram);
+                    break;
                 }
-                Found::Segment(frame, addresses) => {
-                    if let Some(segment) = classify::segment(frame) {
-                        self.tcp.ingress(frame, &segment, addresses, transmitter, times);
+                let segment = classify::segment(frame);
+                is_verified = is_verified
+                    || match &segment {
+                        Some(segment) => segment.is_intact(frame),
+                        None => checksum::is_right(frame),
+                    };
+                if !is_verified {
+                    self.counts.broken += 1;
+                    break;
+                }
+                let transmitter = &mut self.client.transmitter;
+                let _ = transmitter.learn(packet.device());
+                if let Some(segment) = segment {
+                    self.tcp.ingress(frame, &segment, self.host.addresses(), transmitter, times);
+                    break;
+                }
+                if is_whole {
+                    break;
+                }
+                self.host_at = now;
+                let ip_time = self.clock.ip_time(now);
+                let is_awaited = |port| self.names.awaits(port);
+                match self.host.receive(&packet, &self.ports, &is_awaited, transmitter, ip_time) {
+                    Found::Whole => is_whole = true,
+                    Found::Nothing => {}
+                    Found::Answer(payload) => {
+                        self.names.receive(payload.source, payload.destination, payload.payload, ip_time);
                     }
-                }
-                Found::Error(report, quoted) => {
-                    if let Report::TooBig(mtu) = report {
+                    Found::Error(Report::TooBig(mtu), quoted) => {
                         let told = TooBig { destination: quoted.destination, length: quoted.length, mtu };
                         if told.limit().is_some_and(|limit| self.tcp.too_big(&quoted, limit.mtu, times)) {
                             self.host.remember(told, ip_time);
                         }
-                    } else {
+                    }
+                    Found::Error(report, quoted) => {
                         let is_final = report == Report::Unreachable(Severity::Hard);
                         self.tcp.undelivered(&quoted, is_final, times);
                     }
                 }
+                if !is_whole {
+                    break;
+                }
+                (frame, is_verified) = (self.host.whole(), true);
             }
-            self.host_at = now;
         }
         self.counts.received += received;
         self.note_heard(syns == SYNS_PER_TURN, now);

@@ -185,6 +185,10 @@ impl Connection {
         {
             return self.answer(decision, stream, shared, last);
         }
+        // As after each connection that is new, and each answer.
+        if stream.received_count() == 0 && !stream.ended() {
+            return Step::Wait;
+        }
         self.parse(stream, shared, last)
     }
 

@@ -10,8 +10,8 @@
 //! address that can be answered, and its checksums are right. All others are the host's
 //! (`super::host`), which gives those for a bound port back, whole and without options.
 
-use crate::checksum::Sum;
-use crate::client::{Packet, Transmitter};
+use crate::checksum::{self, Sum};
+use crate::client::Transmitter;
 use crate::header::flags::NEEDS_CHECKSUM;
 use crate::wire::{HOP_LIMIT, ethernet, ipv4, ipv6, protocols, put, types, udp};
 use crate::{ETHERNET_HEADER, MTU, Mac, PacketHeader};
@@ -122,28 +122,18 @@ impl Ports {
         port != 0 && self.ports.contains(&port.to_be())
     }
 
-    /// Gives the datagram in `frame` to the application, if it is one as the fast way takes it.
-    pub(super) fn deliver(&self, frame: &[u8], transmitter: &mut Transmitter, take: &mut impl FnMut(Datagram<'_>)) {
-        if let Some(offsets) = self.recognise(frame) {
-            take(Datagram { frame, offsets, transmitter, mac: &self.addresses.mac });
-        }
-    }
-
-    /// Takes the packet if it is a datagram for a bound port; else it comes back.
+    /// Returns the datagram in `frame`, if it is one for a bound port. `is_verified` says that
+    /// nobody need look at its checksum; else it must be right.
     #[inline(always)]
-    pub(super) fn offer<'a>(
-        &self,
-        packet: Packet<'a>,
-        transmitter: &mut Transmitter,
-        take: &mut impl FnMut(Datagram<'_>),
-    ) -> Option<Packet<'a>> {
-        let frame = packet.frame();
-        let Some(offsets) = self.recognise(frame) else { return Some(packet) };
-        if !packet.is_intact() {
-            return Some(packet);
-        }
-        take(Datagram { frame, offsets, transmitter, mac: &self.addresses.mac });
-        None
+    pub(super) fn find<'a>(
+        &'a self,
+        frame: &'a [u8],
+        is_verified: bool,
+        transmitter: &'a mut Transmitter,
+    ) -> Option<Datagram<'a>> {
+        let offsets = self.recognise(frame)?;
+        let is_intact = is_verified || checksum::is_right(frame);
+        is_intact.then_some(Datagram { frame, offsets, transmitter, mac: &self.addresses.mac })
     }
 
     #[inline(always)]

@@ -158,7 +158,8 @@ impl Route {
         })
     }
 
-    /// Sends a segment without payload that is not a connection's: the answer to a SYN, or a reset.
+    /// Sends a segment without payload by itself: the answer to a SYN, a reset, or the end of a
+    /// connection that makes way.
     #[inline(never)]
     pub(super) fn send_alone(&self, transmitter: &mut Transmitter, header: &Header) -> bool {
         self.send(transmitter, header, 0, 0, false, |_| {})

@@ -5,7 +5,7 @@
 //! TCP's or a bound port's, put together or without its options, is written into a frame as the
 //! fast ways know it, and given to them.
 
-use super::datagram::{Datagram, Ports};
+use super::datagram::Ports;
 use super::frame::Link;
 use super::lease::Log;
 use super::settings::Settings;
@@ -60,8 +60,9 @@ pub(super) struct LinkHost {
 pub(super) enum Found<'a> {
     /// The host has dealt with it, or the application has.
     Nothing,
-    /// TCP's: a frame as it would be without fragments and options, and the host's addresses.
-    Segment(&'a [u8], &'a [Cidr]),
+    /// TCP's, or a datagram for a bound port: [`LinkHost::whole`] has it as it would be without
+    /// fragments and options, its checksum right.
+    Whole,
     /// A datagram of UDP for a port that is awaited.
     Answer(Payload<'a>),
     /// A packet of TCP's has not arrived, somebody says.
@@ -147,7 +148,6 @@ impl LinkHost {
         ports: &Ports,
         is_awaited: &impl Fn(u16) -> bool,
         transmitter: &mut Transmitter,
-        take: &mut impl FnMut(Datagram<'_>),
         now: Instant,
     ) -> Found<'a> {
         let Some((header, rest)) = packet.frame().split_first_chunk::<ETHERNET_HEADER>() else {
@@ -185,13 +185,15 @@ impl LinkHost {
         if !rebuild(&mut self.frame, &payload, self.mac) {
             return Found::Nothing;
         }
-        if payload.protocol == protocols::UDP {
-            ports.deliver(&self.frame, transmitter, take);
-            return Found::Nothing;
-        }
         // The host looks at checksums of UDP alone.
-        let is_right = is_verified && payload.came_whole || checksum::is_right(&self.frame);
-        if is_right { Found::Segment(&self.frame, &self.addresses) } else { Found::Nothing }
+        let is_right =
+            payload.protocol == protocols::UDP || is_verified && payload.came_whole || checksum::is_right(&self.frame);
+        if is_right { Found::Whole } else { Found::Nothing }
+    }
+
+    /// The frame that was made whole last.
+    pub(super) fn whole(&self) -> &[u8] {
+        &self.frame
     }
 
     /// Does what is due. Returns whether the addresses have changed, or name servers.

@@ -497,7 +497,7 @@ impl Tcp {
 
     /// Draws the consequences after a connection has sent what it could: its phase, and when to
     /// look at it again.
-    #[inline]
+    #[inline(always)]
     fn after_egress(&mut self, index: usize, next: Option<Instant>, now: Instant) {
         let slot = &mut self.table[index];
         match (slot.phase(), slot.connection.state()) {

@@ -87,13 +87,17 @@ impl Tcp {
         None
     }
 
-    /// Has a connection that is ended say so. Where that cannot be sent, the peer hears of it when
-    /// it sends something itself.
+    /// Has a connection that is ended say so. Where that cannot be sent, or not before data, the
+    /// peer hears of it when it sends something itself.
     #[cold]
     #[inline(never)]
     fn say_end(&mut self, index: usize, transmitter: &mut Transmitter, times: Times) {
-        if transmitter.becomes_ready() {
-            self.table[index].transmit(transmitter, times.tcp);
+        let slot = &mut self.table[index];
+        if transmitter.becomes_ready()
+            && let Some(sent) = slot.connection.transmit(times.tcp)
+            && sent.length == 0
+        {
+            slot.route.send_alone(transmitter, &sent.header);
         }
     }
 
