@@ -78,6 +78,7 @@ pub mod time;
 pub mod trouble;
 
 pub use arch::offered::*;
+pub use arch::sum;
 pub use channel::{Channel, Channels, Interrupt};
 pub use counters::Counter;
 pub use culm_runtime_macros::{component, entry, manifest};

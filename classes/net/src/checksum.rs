@@ -78,7 +78,7 @@ pub fn is_right(frame: &[u8]) -> bool {
     if part.optional && bytes[part.checksum..part.checksum + 2] == [0, 0] {
         return true;
     }
-    part.pseudo.add_bytes(bytes).fold() == 0xffff
+    part.pseudo.add_word(culm::sum(bytes)).is_intact()
 }
 
 /// Writes the TCP or UDP checksum of a frame.
@@ -89,7 +89,7 @@ pub fn complete(frame: &mut [u8]) {
     bytes[part.checksum..part.checksum + 2].fill(0);
     // A UDP checksum that comes out as 0 is sent as its other zero (RFC 768); TCP's is not, though
     // receivers take either (RFC 1624 §3).
-    let sum = match !part.pseudo.add_bytes(bytes).fold() {
+    let sum = match !part.pseudo.add_word(culm::sum(bytes)).fold() {
         0 if part.checksum == udp::CHECKSUM => 0xffff,
         sum => sum,
     };
@@ -130,7 +130,7 @@ pub fn asked_for(frame: &[u8], header: &PacketHeader) -> Option<(usize, [u8; 2])
     let start = usize::from(header.checksum_start);
     let at = start + usize::from(header.checksum_offset);
     let is_inside = at.checked_add(2).is_some_and(|end| end <= frame.len());
-    let sum = !Sum::ZERO.add_bytes(frame.get(start..)?).fold();
+    let sum = !Sum::ZERO.add_word(culm::sum(frame.get(start..)?)).fold();
     // Of UDP's, zero would say that there is none (RFC 768).
     let is_udp = usize::from(header.checksum_offset) == udp::CHECKSUM;
     let sum = if sum == 0 && is_udp { u16::MAX } else { sum };

@@ -9,6 +9,7 @@ mod machine;
 #[path = "host/mod.rs"]
 mod machine;
 
+pub use machine::copy::sum;
 pub(crate) use machine::{
     DomainCell, FIRST_LOG_LEVEL, HAS_ADDRESS_SPACE, copy, counter, domain_static, log_line, syscall,
 };

@@ -1,4 +1,4 @@
-// memcpy, memmove, memset, memcmp and bcmp for components, most of which have no vector registers:
+// memcpy, memmove, memset, memcmp, bcmp and sums for components, most of which have no vector registers:
 // pairs of general registers, 64 bytes per round, or 256. Where culm_has_vectors is 1, memcpy has
 // four vector registers in place of four pairs, and rounds of 512 bytes too. From 8 bytes on nothing
 // goes byte by byte: what is left over is covered by accesses that overlap others. Normal memory
@@ -387,3 +387,171 @@ bcmp:
     ret
     .size memcmp, . - memcmp
     .size bcmp, . - bcmp
+
+// x0 first byte, x1 length. Returns in x0 a one's-complement sum of the bytes as they lie in memory
+// (RFC 1071): a number that is that of the half words, once it is folded. A last byte that has none
+// beside it counts as the lower half of one. In a section of its own: few components have it.
+    .section .text.sum, "ax", %progbits
+    .globl culm_sum
+    .type culm_sum, %function
+    .p2align 6
+culm_sum:
+    .if culm_has_vectors
+    movi    v0.2d, #0                   // halves of double words in lanes of 64 bits: no carry
+    movi    v1.2d, #0
+    subs    x2, x1, #256
+    b.lo    .Lsum_below_256
+.Lsum_round:
+    ld1     {v4.4s-v7.4s}, [x0], #64
+    ld1     {v16.4s-v19.4s}, [x0], #64
+    ld1     {v20.4s-v23.4s}, [x0], #64
+    ld1     {v24.4s-v27.4s}, [x0], #64
+    uadalp  v0.2d, v4.4s
+    uadalp  v1.2d, v5.4s
+    uadalp  v0.2d, v6.4s
+    uadalp  v1.2d, v7.4s
+    uadalp  v0.2d, v16.4s
+    uadalp  v1.2d, v17.4s
+    uadalp  v0.2d, v18.4s
+    uadalp  v1.2d, v19.4s
+    uadalp  v0.2d, v20.4s
+    uadalp  v1.2d, v21.4s
+    uadalp  v0.2d, v22.4s
+    uadalp  v1.2d, v23.4s
+    uadalp  v0.2d, v24.4s
+    uadalp  v1.2d, v25.4s
+    uadalp  v0.2d, v26.4s
+    uadalp  v1.2d, v27.4s
+    subs    x2, x2, #256
+    b.hs    .Lsum_round
+.Lsum_below_256:                        // what is left is the lowest 8 bits of the length
+    tbz     x1, #7, .Lsum_below_128
+    ld1     {v4.4s-v7.4s}, [x0], #64
+    ld1     {v16.4s-v19.4s}, [x0], #64
+    uadalp  v0.2d, v4.4s
+    uadalp  v1.2d, v5.4s
+    uadalp  v0.2d, v6.4s
+    uadalp  v1.2d, v7.4s
+    uadalp  v0.2d, v16.4s
+    uadalp  v1.2d, v17.4s
+    uadalp  v0.2d, v18.4s
+    uadalp  v1.2d, v19.4s
+.Lsum_below_128:
+    tbz     x1, #6, .Lsum_below_64
+    ld1     {v4.4s-v7.4s}, [x0], #64
+    uadalp  v0.2d, v4.4s
+    uadalp  v1.2d, v5.4s
+    uadalp  v0.2d, v6.4s
+    uadalp  v1.2d, v7.4s
+.Lsum_below_64:
+    tbz     x1, #5, .Lsum_below_32
+    ld1     {v4.4s-v5.4s}, [x0], #32
+    uadalp  v0.2d, v4.4s
+    uadalp  v1.2d, v5.4s
+.Lsum_below_32:
+    tbz     x1, #4, .Lsum_below_16
+    ldr     q4, [x0], #16
+    uadalp  v1.2d, v4.4s
+.Lsum_below_16:
+    tbz     x1, #3, .Lsum_below_8
+    ldr     d4, [x0], #8                // the upper half of the register becomes 0
+    uadalp  v0.2d, v4.4s
+.Lsum_below_8:
+    add     v0.2d, v0.2d, v1.2d
+    addp    d0, v0.2d
+    fmov    x2, d0
+    .else
+    mov     x2, xzr
+    lsr     x3, x1, #8
+    cbz     x3, .Lsum_few
+    adds    x2, x2, xzr                 // no carry yet; what counts rounds leaves it alone
+.Lsum_long_round:
+    ldp     x6, x7, [x0], #256
+    ldp     x8, x9, [x0, #-240]
+    ldp     x10, x11, [x0, #-224]
+    ldp     x12, x13, [x0, #-208]
+    adcs    x2, x2, x6
+    adcs    x2, x2, x7
+    adcs    x2, x2, x8
+    adcs    x2, x2, x9
+    adcs    x2, x2, x10
+    adcs    x2, x2, x11
+    adcs    x2, x2, x12
+    adcs    x2, x2, x13
+    ldp     x6, x7, [x0, #-192]
+    ldp     x8, x9, [x0, #-176]
+    ldp     x10, x11, [x0, #-160]
+    ldp     x12, x13, [x0, #-144]
+    adcs    x2, x2, x6
+    adcs    x2, x2, x7
+    adcs    x2, x2, x8
+    adcs    x2, x2, x9
+    adcs    x2, x2, x10
+    adcs    x2, x2, x11
+    adcs    x2, x2, x12
+    adcs    x2, x2, x13
+    ldp     x6, x7, [x0, #-128]
+    ldp     x8, x9, [x0, #-112]
+    ldp     x10, x11, [x0, #-96]
+    ldp     x12, x13, [x0, #-80]
+    adcs    x2, x2, x6
+    adcs    x2, x2, x7
+    adcs    x2, x2, x8
+    adcs    x2, x2, x9
+    adcs    x2, x2, x10
+    adcs    x2, x2, x11
+    adcs    x2, x2, x12
+    adcs    x2, x2, x13
+    ldp     x6, x7, [x0, #-64]
+    ldp     x8, x9, [x0, #-48]
+    ldp     x10, x11, [x0, #-32]
+    ldp     x12, x13, [x0, #-16]
+    adcs    x2, x2, x6
+    adcs    x2, x2, x7
+    adcs    x2, x2, x8
+    adcs    x2, x2, x9
+    adcs    x2, x2, x10
+    adcs    x2, x2, x11
+    adcs    x2, x2, x12
+    adcs    x2, x2, x13
+    sub     x3, x3, #1
+    cbnz    x3, .Lsum_long_round
+    adc     x2, x2, xzr                 // after a carry it is below its maximum
+.Lsum_few:
+    ubfx    x3, x1, #4, #4
+    cbz     x3, .Lsum_below_16
+    adds    x2, x2, xzr
+.Lsum_round:
+    ldp     x6, x7, [x0], #16
+    adcs    x2, x2, x6
+    adcs    x2, x2, x7
+    sub     x3, x3, #1
+    cbnz    x3, .Lsum_round
+    adc     x2, x2, xzr
+.Lsum_below_16:
+    tbz     x1, #3, .Lsum_below_8
+    ldr     x6, [x0], #8
+    adds    x2, x2, x6
+    adc     x2, x2, xzr
+.Lsum_below_8:
+    .endif
+    ands    x3, x1, #7
+    b.eq    .Lsum_end
+    mov     x7, xzr                     // what is left in one double word, in any order: no carry
+    tbz     x1, #2, .Lsum_below_4
+    ldr     w7, [x0], #4
+.Lsum_below_4:
+    tbz     x1, #1, .Lsum_below_2
+    ldrh    w6, [x0], #2
+    add     x7, x7, x6
+.Lsum_below_2:
+    tbz     x1, #0, .Lsum_rest
+    ldrb    w6, [x0]
+    add     x7, x7, x6
+.Lsum_rest:
+    adds    x2, x2, x7
+    adc     x2, x2, xzr
+.Lsum_end:
+    mov     x0, x2
+    ret
+    .size culm_sum, . - culm_sum

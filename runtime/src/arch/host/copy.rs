@@ -31,6 +31,18 @@ pub(crate) unsafe fn clear(destination: NonNull<u8>, length: usize) {
     }
 }
 
+/// Returns a one's-complement sum of bytes, as they lie in memory, for the Internet checksum
+/// (RFC 1071): its four half words, added with their carries, are the sum of all half words. A last
+/// byte without another one beside it counts as if a zero followed.
+pub fn sum(bytes: &[u8]) -> u64 {
+    // Bytes that fit into an address space are too few for a carry.
+    bytes.chunks(4).fold(0, |sum, part| {
+        let mut word = [0; 4];
+        word[..part.len()].copy_from_slice(part);
+        sum + u64::from(u32::from_le_bytes(word))
+    })
+}
+
 /// Does nothing: on the host nobody reads memory without its caches.
 ///
 /// # Safety

@@ -1,5 +1,5 @@
-//! The routines that the compiler calls to copy, fill and compare memory, against loops over single
-//! bytes.
+//! The routines that copy, fill, compare and sum memory, most of which the compiler calls, against
+//! loops over single bytes.
 
 use core::hint::black_box;
 
@@ -18,8 +18,8 @@ const fn room(length: usize) -> usize {
 type Bytes<const SIZE: usize> = [u8; SIZE];
 type ShortBytes = Bytes<{ room(SHORT) }>;
 
-/// Checks every length up to [`SHORT`] at every alignment of source and destination, and copies of
-/// every length up to [`LONG`]; returns the count of lengths.
+/// Checks every length up to [`SHORT`] at every alignment of source and destination, and copies and
+/// sums of every length up to [`LONG`]; returns the count of lengths.
 ///
 /// # Errors
 ///
@@ -33,6 +33,7 @@ pub fn check() -> Result<u64, &'static str> {
             }
             fill(from, length)?;
             compare(from, length)?;
+            sum::<{ room(SHORT) }>(from, length)?;
         }
         for distance in 0..=length.min(130) {
             slide(distance, length)?;
@@ -42,10 +43,26 @@ pub fn check() -> Result<u64, &'static str> {
     for length in SHORT + 1..=LONG {
         for from in 0..ALIGNMENTS {
             copy::<{ room(LONG) }>(from, from * 7 % ALIGNMENTS, length)?;
+            sum::<{ room(LONG) }>(from, length)?;
         }
         checks += 1;
     }
     Ok(checks)
+}
+
+/// Sums bytes that make carries, and the largest there are.
+fn sum<const SIZE: usize>(at: usize, length: usize) -> Result<(), &'static str> {
+    for bytes in [pattern::<SIZE>(length), [0xff; SIZE]] {
+        let bytes = &bytes[at..at + length];
+        let halves = |sum: u64| (sum >> 48) + (sum >> 32 & 0xffff) + (sum >> 16 & 0xffff) + (sum & 0xffff);
+        // Byte by byte, the second of two in the upper half.
+        let expected = bytes.iter().enumerate().map(|(index, byte)| u64::from(*byte) << (index % 2 * 8)).sum();
+        let (found, expected) = (halves(halves(culm::sum(black_box(bytes)))), halves(halves(expected)));
+        if halves(found) != halves(expected) {
+            return Err("a one's-complement sum");
+        }
+    }
+    Ok(())
 }
 
 /// Bytes that differ from their neighbours.
