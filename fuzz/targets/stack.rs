@@ -135,7 +135,14 @@ struct Lan<'a> {
 
 impl<'a> Lan<'a> {
     fn new(wire: &'a mut Wire) -> Self {
-        let settings = Settings { connections: PLACES, receive_buffer: 1024, send_buffer: 1024, ..Settings::default() };
+        let settings = Settings {
+            connections: PLACES,
+            receive_buffer: 1024,
+            largest_receive_buffer: 8192,
+            receive_pool: 16 * 1024,
+            send_buffer: 1024,
+            ..Settings::default()
+        };
         let settings = settings.with_addresses("10.0.0.1/24", "").expect("an address");
         culm::testing::set_seed([1, 2, 3, 4]);
         let mut stack = Stack::new(Client::new(wire.connection), settings);

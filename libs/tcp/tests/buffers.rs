@@ -97,3 +97,27 @@ fn a_first_buffer_smaller_than_a_window_tells_apart_is_no_closed_window() {
     script.inject("S. 0+0 ack 1 win 60000 mss 1000 scale 7 sack-ok");
     assert!(window(&mut script) > 0);
 }
+
+/// What the window would grow to is asked for, and the window grows as far as there is memory.
+#[test]
+fn a_window_grows_no_further_than_there_is_memory() {
+    let mut script = Script::connect(growing());
+    script.connection.keep_up_to(8000);
+    script.expect("S 0+0 win 8000");
+    script.inject("S. 0+0 ack 1 win 60000 mss 1000 sack-ok stamps 5000:1000");
+    script.expect(". 1+0 ack 1");
+    let mut start = 1;
+    for (round, (granted, expected)) in [(12_000, 12_000), (0, 12_000), (90_000, 60_000)].into_iter().enumerate() {
+        for trip in 0..4 {
+            assert!(!script.connection.takes_more() || trip > 0);
+            script.now += 100_000;
+            let stamp = 1000 + (round as u32 * 4 + trip) * 100;
+            pass_through(&mut script, start, 8000, &format!(" stamps {}:{stamp}", 5001 + start));
+            start += 8000;
+        }
+        assert!(script.connection.takes_more(), "{granted}");
+        script.connection.keep_up_to(granted);
+        assert!(!script.connection.takes_more());
+        assert_eq!(window(&mut script), expected);
+    }
+}

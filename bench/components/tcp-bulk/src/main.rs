@@ -44,6 +44,8 @@ impl Component for TcpBulk {
             ipv6: false,
             connections: config.connections as usize,
             receive_buffer: config.receive_buffer as usize,
+            largest_receive_buffer: config.largest_receive_buffer as usize,
+            receive_pool: config.receive_pool as usize,
             // All that is sent is in memory that stays as it is.
             send_buffer: 0,
             ..Settings::default()

@@ -17,8 +17,13 @@ pub struct Settings {
     /// TCP connections at a time, those counted that are over and wait. Half-open ones take no
     /// place.
     pub connections: usize,
-    /// Bytes received and not yet taken, per connection.
+    /// Bytes received and not yet taken, per connection, at first: its window.
     pub receive_buffer: usize,
+    /// The most of these that a connection gets whose path carries more in a round trip: 64 times
+    /// as many at most, and no more than the pool has for its peer. 0: as many as at first.
+    pub largest_receive_buffer: usize,
+    /// Bytes that connections share for that, from the start of the component on.
+    pub receive_pool: usize,
     /// Bytes sent and not yet acknowledged, per connection.
     pub send_buffer: usize,
 }
@@ -26,7 +31,16 @@ pub struct Settings {
 impl Default for Settings {
     /// DHCP, IPv6, and no TCP connection.
     fn default() -> Self {
-        Self { address: None, gateway: None, ipv6: true, connections: 0, receive_buffer: 4096, send_buffer: 8192 }
+        Self {
+            address: None,
+            gateway: None,
+            ipv6: true,
+            connections: 0,
+            receive_buffer: 4096,
+            largest_receive_buffer: 0,
+            receive_pool: 0,
+            send_buffer: 8192,
+        }
     }
 }
 

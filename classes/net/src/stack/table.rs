@@ -104,9 +104,9 @@ impl Slot {
             records: Box::leak(vec![Sent::default(); RECORDS].into_boxed_slice()),
             islands: Box::leak(vec![Island::default(); ISLANDS].into_boxed_slice()),
         };
-        let inbox = Inbox::new(settings.receive_buffer);
+        let inbox = Inbox::new(settings.receive_buffer, settings.largest_receive_buffer);
         Some(Self {
-            connection: Connection::closed(opening::settings(0, 0, inbox.capacity()), storage)?,
+            connection: Connection::closed(opening::settings(0, 0, inbox.windows()), storage)?,
             inbox,
             outbox: Outbox::new(settings.send_buffer),
             route: Route::default(),

@@ -9,6 +9,7 @@ pub(super) mod buffers;
 pub(super) mod connecting;
 pub(super) mod opening;
 mod places;
+mod pool;
 
 use super::begun::Begun;
 use super::classify::{Key, Segment};
@@ -27,11 +28,13 @@ use crate::client::Transmitter;
 use crate::wire::{self, ethernet, ipv4, ipv6, protocols, tcp};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use buffers::Inbox;
 use core::net::IpAddr;
 use culm::time::{Duration, Instant, ticks};
 use culm_ip::Cidr;
 use culm_ip::icmp::Quoted;
 use culm_tcp::{Ending, Header, Sequence, State, reset_for};
+use pool::Pool;
 
 /// Ports that can be listened on.
 const LISTENERS: usize = 8;
@@ -65,8 +68,10 @@ pub(super) struct Tcp {
     cookies: Cookies,
     begun: Begun,
     mac: Mac,
-    /// Bytes that a connection keeps for the application to read.
-    capacity: usize,
+    /// Bytes that a connection keeps for the application to read, at first and at most.
+    windows: [u32; 2],
+    /// Where what is between them comes from.
+    pool: Pool,
     stamp_offset: u32,
     listeners: [u16; LISTENERS],
     /// Slots that may have something to send or a new state.
@@ -102,7 +107,8 @@ impl Tcp {
             cookies: Cookies::new(secrets.cookies),
             begun: Begun::new(count),
             mac,
-            capacity: settings.receive_buffer,
+            windows: Inbox::new(settings.receive_buffer, settings.largest_receive_buffer).windows(),
+            pool: Pool::new(settings.receive_pool, settings.receive_buffer),
             stamp_offset: secrets.stamps,
             listeners: [0; LISTENERS],
             dirty: Vec::with_capacity(count),
@@ -206,7 +212,12 @@ impl Tcp {
         self.mark_dirty(index);
         let slot = &mut self.table[index];
         match slot.phase() {
-            Phase::Open | Phase::Idle | Phase::AwaitingFirstRequest => self.queue_event(index),
+            Phase::Open | Phase::Idle | Phase::AwaitingFirstRequest => {
+                if slot.connection.takes_more() {
+                    self.widen(index);
+                }
+                self.queue_event(index);
+            }
             // Nobody reads it any more.
             Phase::Closing => {
                 slot.consume(usize::MAX);
@@ -216,6 +227,19 @@ impl Tcp {
             }
             Phase::Free | Phase::TimeWait => {}
         }
+    }
+
+    /// Gives a connection more memory for what comes, as far as the pool has some for its peer.
+    #[cold]
+    fn widen(&mut self, index: usize) {
+        let peer = match self.table[index].remote.ip() {
+            IpAddr::V4(address) => address.into(),
+            IpAddr::V6(address) => IpAddr::from((address.to_bits() >> 64 << 64).to_be_bytes()),
+        };
+        let hash = self.table.hash(&Key::new((peer, 0), (peer, 0)));
+        let slot = &mut self.table[index];
+        slot.inbox.grow(&mut self.pool, hash);
+        slot.connection.keep_up_to(slot.inbox.capacity() as u32);
     }
 
     /// Takes the message that a packet of TCP's was too big, for a path that carries `limit` bytes.
@@ -353,6 +377,7 @@ impl Tcp {
 
     /// Takes a connection out of its slot, without a word to the peer.
     fn free(&mut self, index: usize) {
+        self.table[index].inbox.give_back(&mut self.pool);
         self.table.vacate(index);
         self.wheel.cancel(index);
     }
@@ -491,6 +516,7 @@ impl Tcp {
 
     /// Keeps the place of a connection that is over for a while.
     fn enter_time_wait(&mut self, index: usize) {
+        self.table[index].inbox.give_back(&mut self.pool);
         self.table[index].limit = culm::time::now() + TIME_WAIT;
         self.table.change(index, Phase::TimeWait);
     }
@@ -551,6 +577,12 @@ impl Tcp {
         if slot.is_open() && slot.connection.state() == State::Closed {
             self.queue_event(index);
         }
+    }
+
+    /// Chunks that are free, and the bytes of the buffer in a slot.
+    #[cfg(test)]
+    pub(super) fn room(&self, index: usize) -> (usize, usize) {
+        (self.pool.count(), self.table[index].inbox.capacity())
     }
 
     #[cfg(test)]

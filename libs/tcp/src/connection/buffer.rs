@@ -17,6 +17,10 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Buffer {
     size: u32,
+    /// The bytes that there is memory for.
+    limit: u32,
+    /// Whether the size would go beyond that.
+    is_short: bool,
     /// Bytes that the application has read since this round trip began.
     read: u32,
     /// The timestamp, and the window's end, at that time.
@@ -26,7 +30,14 @@ pub(super) struct Buffer {
 
 impl Buffer {
     pub fn new(settings: &Settings) -> Self {
-        Self { size: first_size(settings), read: 0, stamp: 0, end: Sequence(0) }
+        Self {
+            size: first_size(settings),
+            limit: settings.capacity,
+            is_short: false,
+            read: 0,
+            stamp: 0,
+            end: Sequence(0),
+        }
     }
 
     #[inline]
@@ -48,6 +59,25 @@ pub(super) fn first_size(settings: &Settings) -> u32 {
 }
 
 impl Connection<'_> {
+    /// Keeps `bytes` for the application at most, from now on: there is memory for no more, or
+    /// again for more, up to the settings' capacity. The buffer grows to that at once if it
+    /// [was short](Self::takes_more); it never shrinks, since what the peer was told stays true
+    /// (RFC 9293, §3.8.6).
+    pub fn keep_up_to(&mut self, bytes: u32) {
+        let bytes = bytes.clamp(self.buffer.size, self.settings.capacity);
+        self.buffer.limit = bytes;
+        if core::mem::take(&mut self.buffer.is_short) {
+            self.buffer.size = bytes;
+        }
+    }
+
+    /// Returns whether the buffer would grow if there were more memory: a round trip is over, in
+    /// which the application has read half of it. To be answered by [`Self::keep_up_to`].
+    #[inline]
+    pub fn takes_more(&self) -> bool {
+        self.buffer.is_short
+    }
+
     /// Begins to watch how much the application reads: the numbers of the connection are known.
     pub(super) fn begin_buffer(&mut self, now: Instant) {
         (self.buffer.stamp, self.buffer.end, self.buffer.read) = (self.stamp(now), self.announced, 0);
@@ -66,7 +96,9 @@ impl Connection<'_> {
         };
         if is_over {
             if self.buffer.read >= self.buffer.size / 2 {
-                self.buffer.size = self.buffer.size.saturating_mul(2).min(self.settings.capacity);
+                let wanted = self.buffer.size.saturating_mul(2).min(self.settings.capacity);
+                self.buffer.size = wanted.min(self.buffer.limit);
+                self.buffer.is_short = wanted > self.buffer.limit;
             }
             self.begin_buffer(now);
         }

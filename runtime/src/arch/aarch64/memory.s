@@ -1,8 +1,8 @@
-// memcpy, memmove, memset, memcmp, bcmp and sums for components, most of which have no vector registers:
-// pairs of general registers, 64 bytes per round, or 256. Where culm_has_vectors is 1, memcpy has
-// four vector registers in place of four pairs, and rounds of 512 bytes too. From 8 bytes on nothing
-// goes byte by byte: what is left over is covered by accesses that overlap others. Normal memory
-// allows unaligned accesses (Arm ARM B2.8.2); none of this is for device memory.
+// memcpy, memmove, memset, memcmp, bcmp and sums for components, most of which have no vector
+// registers: pairs of general registers, 64 bytes per round, or 256. Where culm_has_vectors is 1,
+// memcpy has four vector registers in place of four pairs, and rounds of 512 bytes too. From 8 bytes
+// on nothing goes byte by byte: what is left over is covered by accesses that overlap others. Normal
+// memory allows unaligned accesses (Arm ARM B2.8.2); none of this is for device memory.
 
     .section .text.memory, "ax", %progbits
 

@@ -1,83 +1,155 @@
-//! The memory of a connection: what has come and is not read, and what is to be sent and not
-//! acknowledged. Both have the size that they were made with.
+//! The memory of a connection: what has come and is not read, which may grow by chunks of a
+//! [pool](super::pool), and what is to be sent and not acknowledged, which has the size that it was
+//! made with.
 
+use super::pool::{Chunk, Pool};
 use alloc::boxed::Box;
 use alloc::vec;
+use alloc::vec::Vec;
 use culm_tcp::{Connection, Part, Piece};
 
 /// Pieces that can wait to be acknowledged: of memory that is referenced, and of copied bytes.
 pub(in crate::stack) const PIECES: usize = 16;
 
-/// Bytes that have come, in a ring.
+/// The most chunks of one connection.
+const MOST_CHUNKS: usize = 64;
+
+/// Bytes that have come, in a ring of chunks that are equally long: one of its own, and those that
+/// the [pool](super::pool) has lent.
 #[derive(Debug)]
 pub(in crate::stack) struct Inbox {
-    ring: Box<[u8]>,
+    /// At least one, and no more than `limit`, for which there is room.
+    chunks: Vec<Chunk>,
+    limit: usize,
+    /// The bytes of a chunk, and of all that there are.
+    chunk: usize,
+    capacity: usize,
     /// Where the first byte is that was not read.
     first: usize,
+    /// Whom the pool's chunks are lent to.
+    hash: u64,
 }
 
 impl Inbox {
-    pub(in crate::stack) fn new(bytes: usize) -> Self {
-        Self { ring: vec![0; bytes].into_boxed_slice(), first: 0 }
+    /// A ring of `bytes`, which may grow to `most`.
+    pub(in crate::stack) fn new(bytes: usize, most: usize) -> Self {
+        let limit = (most / bytes.max(1)).clamp(1, MOST_CHUNKS);
+        let mut chunks = Vec::with_capacity(limit);
+        chunks.push(vec![0; bytes.max(1)].into_boxed_slice());
+        Self { chunks, limit, chunk: bytes.max(1), capacity: bytes.max(1), first: 0, hash: 0 }
     }
 
-    pub(in crate::stack) fn capacity(&self) -> usize {
-        self.ring.len()
-    }
-
-    /// Forgets what is in it.
-    pub(in crate::stack) fn clear(&mut self) {
-        self.first = 0;
-    }
-
-    /// Returns the place that is `offset` bytes behind the first that was not read. `offset` is
-    /// below the capacity.
     #[inline(always)]
-    fn place(&self, offset: usize) -> usize {
+    pub(in crate::stack) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Returns its bytes at first, and those that it may grow to.
+    pub(in crate::stack) fn windows(&self) -> [u32; 2] {
+        [1, self.limit].map(|chunks| u32::try_from(chunks * self.chunk).unwrap_or(u32::MAX))
+    }
+
+    /// Forgets what is in it, and gives back what the pool has lent.
+    pub(in crate::stack) fn give_back(&mut self, pool: &mut Pool) {
+        self.first = 0;
+        if self.chunks.len() > 1 {
+            pool.take_back(self.hash, self.chunks.drain(1..));
+            self.capacity = self.chunk;
+        }
+    }
+
+    /// Doubles its capacity, or does less, as far as the pool lends chunks to the peer of this
+    /// hash, which is the same until they are given back.
+    #[cold]
+    pub(in crate::stack) fn grow(&mut self, pool: &mut Pool, hash: u64) {
+        let count = self.chunks.len();
+        if count == 1 {
+            self.hash = hash;
+        }
+        if pool.lend(self.hash, count.min(self.limit - count), &mut self.chunks) == 0 {
+            return;
+        }
+        self.capacity = self.chunks.len() * self.chunk;
+        // The chunk with the first byte comes first. The ring ended in the same chunk, before that
+        // byte: now it goes on in the first new one.
+        self.chunks[..count].rotate_left(self.first / self.chunk);
+        self.first %= self.chunk;
+        if let Some((old, new)) = self.chunks.split_at_mut_checked(count)
+            && let (Some(from), Some(to)) = (old.first(), new.first_mut())
+        {
+            to[..self.first].copy_from_slice(&from[..self.first]);
+        }
+    }
+
+    /// Returns the chunk and the place in it of the byte that is `offset` behind the first that was
+    /// not read. `offset` is below the capacity.
+    #[inline(always)]
+    fn place(&self, offset: usize) -> (usize, usize) {
         let at = self.first + offset;
-        if at >= self.ring.len() { at - self.ring.len() } else { at }
+        let at = if at >= self.capacity { at - self.capacity } else { at };
+        if at < self.chunk { (0, at) } else { (at / self.chunk, at % self.chunk) }
     }
 
     /// Keeps `bytes`, whose place is `offset` bytes behind the first that was not read: as far as
     /// there is room.
     #[inline]
     pub(in crate::stack) fn keep(&mut self, offset: usize, bytes: &[u8]) {
-        let room = self.ring.len().saturating_sub(offset);
+        let room = self.capacity.saturating_sub(offset);
         let bytes = &bytes[..bytes.len().min(room)];
         if bytes.is_empty() {
             return;
         }
-        let at = self.place(offset);
-        if let Some(place) = self.ring.get_mut(at..at + bytes.len()) {
+        let (index, at) = self.place(offset);
+        if let Some(chunk) = self.chunks.get_mut(index)
+            && let Some(place) = chunk.get_mut(at..at + bytes.len())
+        {
             place.copy_from_slice(bytes);
         } else {
-            let (here, rest) = bytes.split_at(self.ring.len() - at);
-            self.ring[at..].copy_from_slice(here);
-            self.ring[..rest.len()].copy_from_slice(rest);
+            self.keep_over(index, at, bytes);
+        }
+    }
+
+    /// Keeps bytes that go over the end of a chunk.
+    #[inline(never)]
+    fn keep_over(&mut self, mut index: usize, mut at: usize, mut bytes: &[u8]) {
+        while let Some(chunk) = self.chunks.get_mut(index) {
+            let (here, rest) = bytes.split_at(bytes.len().min(chunk.len() - at));
+            chunk[at..at + here.len()].copy_from_slice(here);
+            if rest.is_empty() {
+                return;
+            }
+            (bytes, at) = (rest, 0);
+            index = if index + 1 == self.chunks.len() { 0 } else { index + 1 };
         }
     }
 
     /// Returns those of the first `count` bytes that lie side by side.
     #[inline]
     pub(in crate::stack) fn first(&self, count: usize) -> &[u8] {
-        let end = self.ring.len().min(self.first + count);
-        &self.ring[self.first..end]
+        let (index, at) = self.place(0);
+        let bytes = self.chunks.get(index).and_then(|chunk| chunk.get(at..)).unwrap_or_default();
+        &bytes[..bytes.len().min(count)]
     }
 
     /// Copies the first of `count` bytes; returns how many.
     pub(in crate::stack) fn copy(&self, count: usize, into: &mut [u8]) -> usize {
-        let count = count.min(into.len());
-        let here = self.first(count);
-        let (start, rest) = into[..count].split_at_mut(here.len());
-        start.copy_from_slice(here);
-        rest.copy_from_slice(&self.ring[..rest.len()]);
+        let count = count.min(into.len()).min(self.capacity);
+        let mut done = 0;
+        while done < count {
+            let (index, at) = self.place(done);
+            let bytes = &self.chunks[index][at..];
+            let length = bytes.len().min(count - done);
+            into[done..done + length].copy_from_slice(&bytes[..length]);
+            done += length;
+        }
         count
     }
 
     /// Drops the first `count` bytes, no more than there are.
     #[inline]
     pub(in crate::stack) fn drop(&mut self, count: usize) {
-        self.first = if count < self.ring.len() { self.place(count) } else { self.first };
+        let first = self.first + count;
+        self.first = if first >= self.capacity { first - self.capacity } else { first };
     }
 }
 

@@ -55,13 +55,13 @@ impl Tcp {
         let (port, key) = self.free_port(local, remote).ok_or(Unopened::Crowded)?;
         let route = Route::new(self.mac, NOBODY, local, remote.ip());
         let initial = Sequence::initial(times.tcp, self.cookies.number(&key));
-        let settings = settings(port, remote.port(), self.capacity);
+        let settings = settings(port, remote.port(), self.windows);
         let (segment, usual_segment) = (route.segment(), route.usual_segment());
         let settings = Settings { initial, segment, usual_segment, stamp_offset: self.stamp_offset, ..settings };
         self.table.occupy(index, key);
         let slot = &mut self.table[index];
         slot.connection.reopen(settings, times.tcp);
-        slot.inbox.clear();
+        slot.connection.keep_up_to(self.windows[0]);
         slot.outbox.clear();
         (slot.route, slot.remote, slot.port) = (route, remote, port);
         (slot.new, slot.fresh, slot.rests) = (false, true, false);

@@ -13,10 +13,10 @@ use culm_tcp::{Algorithm, Sequence, Settings, Span, State, answer_to};
 /// and a half minutes.
 const ATTEMPTS: u8 = 10;
 
-/// What connections between these ports are made with, where so many bytes are kept for the
-/// application to read. The initial number, sizes of segments and the offset of timestamps are
-/// still to be set.
-pub(in crate::stack) fn settings(source: u16, destination: u16, capacity: usize) -> Settings {
+/// What connections between these ports are made with. `windows` are the bytes that are kept for
+/// the application to read, at first and at most. The initial number, sizes of segments and the
+/// offset of timestamps are still to be set.
+pub(in crate::stack) fn settings(source: u16, destination: u16, windows: [u32; 2]) -> Settings {
     Settings {
         source,
         destination,
@@ -24,9 +24,8 @@ pub(in crate::stack) fn settings(source: u16, destination: u16, capacity: usize)
         segment: 0,
         usual_segment: 0,
         longest_train: 0,
-        capacity: u32::try_from(capacity).unwrap_or(u32::MAX),
-        // All of it is there from the start.
-        first_capacity: 0,
+        capacity: windows[1],
+        first_capacity: windows[0],
         ecn: true,
         algorithm: Algorithm::Cubic,
         stamp_offset: 0,
@@ -40,7 +39,7 @@ pub(in crate::stack) fn settings(source: u16, destination: u16, capacity: usize)
 
 impl Tcp {
     fn settings_for(&self, segment: &UnmatchedSegment, initial: Sequence, route: &Route) -> Settings {
-        let settings = settings(segment.local.port(), segment.remote.port(), self.capacity);
+        let settings = settings(segment.local.port(), segment.remote.port(), self.windows);
         let (segment, usual_segment) = (route.segment(), route.usual_segment());
         Settings { initial, segment, usual_segment, stamp_offset: self.stamp_offset, ..settings }
     }
@@ -69,7 +68,7 @@ impl Tcp {
         self.table.occupy(index, last.key);
         let slot = &mut self.table[index];
         slot.connection.resume(settings, &offer.options(), &last.header, times.tcp);
-        slot.inbox.clear();
+        slot.connection.keep_up_to(self.windows[0]);
         slot.outbox.clear();
         (slot.route, slot.remote, slot.port) = (route, last.remote, last.local.port());
         (slot.new, slot.fresh, slot.rests) = (true, true, false);

@@ -253,3 +253,43 @@ fn what_the_device_puts_together_is_received() {
         assert_eq!(lan.stack.counts().broken, 0);
     }
 }
+
+/// A window doubles while it is filled and read, up to what the settings say or the pool has for
+/// one peer, and what was lent comes back.
+#[test]
+fn a_window_grows_with_what_the_path_carries() {
+    for (largest_receive_buffer, receive_pool, chunks) in [(16_000, 40_000, 16), (40_000, 20_000, 11), (0, 40_000, 1)] {
+        TAKEN.set(0);
+        let settings = Settings {
+            connections: 2,
+            receive_buffer: 1000,
+            largest_receive_buffer,
+            receive_pool,
+            ..Settings::default()
+        };
+        let mut lan = Lan::new(settings.with_addresses("10.0.0.1/24", "").expect("an address"));
+        lan.server = sink;
+        lan.stack.listen(80);
+        let handle = lan.connect_with(ADDRESS, 50_000, 60_000);
+        let (mut sent, mut most) = (0, 0);
+        for _ in 0..20_000 {
+            let bytes: Vec<u8> = (sent..(sent + 3000).min(CONTENT)).map(byte).collect();
+            if lan.socket(handle).may_send() {
+                sent += lan.socket(handle).send_slice(&bytes).expect("open");
+            }
+            if sent == CONTENT {
+                lan.socket(handle).close();
+            }
+            lan.pass(1);
+            let (free, room) = lan.stack.tcp.room(0);
+            assert_eq!(free + room / 1000, receive_pool / 1000 + 1);
+            most = most.max(room);
+            if TAKEN.get() == CONTENT {
+                break;
+            }
+        }
+        assert_eq!((TAKEN.get(), most), (CONTENT, chunks * 1000), "{largest_receive_buffer}");
+        lan.pass(100);
+        assert_eq!(lan.stack.tcp.room(0), (receive_pool / 1000, 1000));
+    }
+}
