@@ -2,11 +2,13 @@
 //! image.
 
 use crate::lab::{BOARD, Lab};
+use crate::results::{Results, Sample, Side};
 use crate::spawn::run;
 use crate::systems::System;
 use anyhow::{Context, Result};
 use culm_tool::image::report::Report;
 use culm_tool::layout::translation::bits::ADDRESS;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
@@ -22,6 +24,30 @@ pub fn build(lab: &Lab, system: &System) -> Result<Report> {
     run(&mut command).with_context(|| format!("cannot build the system '{}'", system.name))?;
     let folder = lab.root.join("build").join(format!("{}-{BOARD}", system.name));
     Ok(Report::read(&folder.join("report.json"))?)
+}
+
+/// The row with the size of a server, and its unit.
+const TEXT: &str = "text";
+const BYTES_OF_TEXT: &str = "bytes of text";
+
+/// Builds a system, and records how many bytes of instructions `component` has.
+pub fn record_text(
+    lab: &Lab,
+    results: &mut Results,
+    bench: &'static str,
+    system: &System,
+    component: &str,
+) -> Result<()> {
+    if !lab.wants(bench, TEXT) {
+        return Ok(());
+    }
+    lab.site()?;
+    let report = build(lab, system)?;
+    let sizes = report.components.iter().find(|known| known.name == component).map(|known| known.sizes.text);
+    let mut sample = Sample::default();
+    sample.set(BYTES_OF_TEXT, sizes.with_context(|| format!("the system has no `{component}`"))? as f64);
+    results.record(Side::Culm, bench, TEXT, &[("component".to_owned(), json!(component))].into(), sample);
+    Ok(())
 }
 
 /// The protection domain whose translation table is at `table`, an address or a value of TTBR0.

@@ -91,6 +91,7 @@ fn section(text: &mut String, bench: &str, what: &str, record: &Record) {
 fn worth_telling(row: &Row) -> bool {
     const UNITS: &[&str] = &[
         "image bytes",
+        "bytes of text",
         "% more for each component",
         "cost to the smallest's",
         "cost to what is usual",

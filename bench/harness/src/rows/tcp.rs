@@ -4,6 +4,7 @@
 //! Both sides run a server that drops what it is sent (port 9) and one that sends without end (port
 //! 19); Linux runs iperf3 besides, to show that the servers are not what is measured.
 
+use crate::culm::record_text;
 use crate::lab::{Lab, Setup, Subject};
 use crate::linux::{Variant, port};
 use crate::network::Port;
@@ -54,6 +55,8 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
         drop(subject);
         let mut subject = lab.boot_culm(&System::file("bench-tcp"), &bare)?;
         side(lab, results, &mut subject, Side::Culm, BARE)?;
+        drop(subject);
+        record_text(lab, results, BENCH, &System::file("bench-tcp"), "tcp-bulk")?;
     }
     if lab.settings.peer() {
         let peer = Side::Peer(Variant::NoKaslr.name());

@@ -3,6 +3,7 @@
 
 use super::http::{Calls, counter, download, httperf, wrk};
 use super::overload;
+use crate::culm::record_text;
 use crate::lab::{Lab, Setup, Subject};
 use crate::linux::{Variant, port};
 use crate::network::Port;
@@ -49,6 +50,7 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
             side(lab, results, &mut subject, Side::Culm)
         });
         lab.attempt(BENCH, "memory", || memory(lab, results));
+        lab.attempt(BENCH, "text", || record_text(lab, results, BENCH, &System::web_file("bench-web"), "http"));
     }
     if lab.settings.peer() {
         lab.attempt(BENCH, "peer", || {
