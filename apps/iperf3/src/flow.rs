@@ -20,13 +20,13 @@ pub struct Flow {
     pub sends: bool,
     /// Bytes that count: received or handed over.
     pub bytes: u64,
-    /// The same, with those before what counts began.
+    /// The same, with those of the seconds that are omitted.
     pub all_bytes: u64,
     /// Datagrams that were sent, or of those received the highest number.
     pub packets: u64,
     /// Datagrams that are missing.
     pub lost: u64,
-    /// Both, when what counts began.
+    /// Both, as they were when the omitted seconds were over.
     pub omitted_packets: u64,
     pub omitted_lost: u64,
     /// The jitter (RFC 3550, §6.4.1), in sixteenths of a microsecond.
@@ -134,8 +134,8 @@ impl Flow {
         Stamp { microseconds: now as i64, number: self.packets }.write(payload, is_wide);
     }
 
-    /// Returns how many bytes may be sent that are `rate` bits a second, `elapsed` microseconds
-    /// after its begin; without a rate, no end of them.
+    /// Returns how many more bytes may be sent `elapsed` microseconds after the test has begun, at
+    /// `rate` bits a second; if that is 0, there is no limit.
     pub fn allowance(&self, rate: u64, elapsed: u64) -> u64 {
         if rate == 0 {
             return u64::MAX;

@@ -17,7 +17,7 @@ pub struct Results<'a> {
     pub busy: Option<u64>,
 }
 
-/// The number by which a stream is known, from its place: they were counted in this way once.
+/// The number by which a client knows the stream in a place: iperf3 counts 1, 3, 4, 5 and so on.
 fn id(index: usize) -> usize {
     if index == 0 { 1 } else { index + 2 }
 }

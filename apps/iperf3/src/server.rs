@@ -184,7 +184,8 @@ impl Server {
             Event::Opened { slot, .. } => {
                 let before = self.places.get(slot).copied();
                 if before.is_some_and(|place| matches!(place, Place::Control | Place::Flow(_))) {
-                    // The one before had to make way.
+                    // The one before had to make way. Its slot is another's from here on, so that
+                    // the end of the test leaves that alone.
                     self.set(slot, Place::New(now + PATIENCE));
                     self.end(stack, Trouble::Lost);
                 }

@@ -253,8 +253,8 @@ impl Stack {
             };
             received += 1;
             let (mut frame, mut is_verified) = (packet.frame(), packet.is_verified());
-            // At most twice: what the host makes whole is looked at as if it had come so. In one
-            // place, of which the compiler makes one piece.
+            // At most twice: what the host makes whole is looked at as if it had come so. It is a
+            // loop so that the application's answer is compiled into one place.
             let mut is_whole = false;
             loop {
                 if let Some(datagram) = self.ports.find(frame, is_verified, &mut self.client.transmitter) {

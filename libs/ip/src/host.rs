@@ -245,8 +245,8 @@ struct Notices {
     duplicate: Option<IpAddr>,
 }
 
-// This crate is compiled to be small (the workspace's `Cargo.toml`). What is never inlined here
-// would be compiled to be fast in the crate of whoever calls it, with all that it calls itself.
+// This crate is compiled for size (the workspace's `Cargo.toml`). If these were inlined, they and
+// all that they call would be compiled for speed, in the crate of whoever calls them.
 impl<'a> Host<'a> {
     /// A host that begins at `now`.
     #[inline(never)]

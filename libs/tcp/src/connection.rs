@@ -135,7 +135,8 @@ pub struct Settings {
     pub stamp_offset: u32,
     /// Whether and when a silent peer is asked.
     pub keep_alive: Option<KeepAlive>,
-    /// How many timeouts in a row end the connection.
+    /// How often in a row something is sent again after a timeout, once the connection is open; the
+    /// next timeout ends it.
     pub attempts: u8,
     /// How long TIME-WAIT lasts: twice the longest life of a segment (RFC 9293, §3.4.2).
     pub time_wait: Span,
@@ -456,7 +457,8 @@ impl<'s> Connection<'s> {
         self.settings.keep_alive = keep_alive;
     }
 
-    /// Sets how many timeouts in a row end the connection once it is open.
+    /// Sets how often in a row something is sent again after a timeout, once the connection is
+    /// open; the next timeout ends it.
     pub fn set_attempts(&mut self, attempts: u8) {
         self.settings.attempts = attempts;
     }

@@ -29,7 +29,7 @@ pub(crate) enum Ask<'a> {
     Refused(&'static str, &'static str),
 }
 
-/// The status of who asks by another name.
+/// The status for who asks by another name.
 pub(crate) const MISDIRECTED: &str = "421 Misdirected Request";
 
 /// Returns whether a request that was read names this host (RFC 9110 §7.2): by an address, as

@@ -101,8 +101,8 @@ fn the_real_client_measures_udp_both_ways() {
     });
 }
 
-/// A client that says these bytes behind its cookie, and then hears so many, or all until the
-/// server ends.
+/// Says these bytes behind a cookie, and hears `count` bytes, or all until the server ends. Returns
+/// the connection, and what it has heard.
 fn say(machine: &Machine, bytes: &[u8], count: usize) -> (TcpStream, Vec<u8>) {
     let mut stream = TcpStream::connect(machine.address(PORT)).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket");

@@ -29,7 +29,7 @@ const VARIANTS: [Variant<'_>; 7] = [
 const USUAL: [(&str, &str); 4] =
     [("tcp_sack", "1"), ("tcp_timestamps", "1"), ("tcp_window_scaling", "1"), ("tcp_ecn", "2")];
 
-/// In this namespace alone.
+/// Sets options of Linux's TCP, in this namespace alone.
 fn tell_linux(settings: &[(&str, &str)]) {
     for (name, value) in settings {
         let file = format!("/proc/sys/net/ipv4/{name}");

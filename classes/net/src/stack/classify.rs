@@ -77,7 +77,8 @@ impl Segment {
         let bytes = self.of(frame);
         let [remote, local] = [self.key.remote, self.key.local];
         let addresses = Sum::ZERO.add_word(remote[0]).add_word(remote[1]).add_word(local[0]).add_word(local[1]);
-        // Of the pseudo-header both numbers at once: an IP packet has room for the larger one.
+        // Both numbers of the pseudo-header at once: a frame is shorter than 64 KiB, headers
+        // included, so that their sum fits.
         let numbers = (bytes.len() as u16).wrapping_add(protocols::TCP.into());
         addresses.add_number(numbers).add_word(culm::sum(bytes)).is_intact()
     }

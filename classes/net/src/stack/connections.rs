@@ -125,9 +125,9 @@ impl Stream<'_> {
         self.slot.connection.set_keep_alive(keep_alive);
     }
 
-    /// Sets how often what was sent last is sent again before the connection ends as
-    /// [`Ending::TimedOut`] (R2 of RFC 9293 §3.8.3): ten times of itself, which takes more than
-    /// three minutes.
+    /// Sets how often what is not acknowledged is sent again before the connection ends as
+    /// [`Ending::TimedOut`] (R2 of RFC 9293 §3.8.3): ten times unless this is called, which takes
+    /// more than three minutes.
     pub fn set_attempts(&mut self, attempts: u8) {
         self.slot.connection.set_attempts(attempts);
     }

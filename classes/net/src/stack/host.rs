@@ -288,7 +288,8 @@ impl Wire for Out<'_> {
     }
 }
 
-/// The same while the host does what is due, and may give packets back.
+/// The same, which also keeps the packets that have waited in vain: the host gives them back while
+/// it does what is due.
 struct Polled<'a> {
     out: Out<'a>,
     undelivered: &'a mut Vec<Quoted>,

@@ -10,11 +10,11 @@
 //! A new neighbour takes, of the places in its two sets, a free one, or that of the neighbour that
 //! has been unused longest: first among those to which nothing was ever sent, then among those to
 //! which nothing has been sent for a minute. Nobody else makes way, so that whoever sweeps
-//! through all addresses takes nothing from those in use; but for a station that answers for so
-//! many addresses that it has more than [`SHARE`] of these places: of its own the one unused
-//! longest does, so that no station keeps others out. Neighbours of which no address is
-//! known yet take a quarter of the places at most; the oldest of them makes way, since a
-//! neighbour that is there answers long before its turn comes.
+//! through all addresses takes nothing from those in use. There is one exception, so that no
+//! station keeps others out: where one answers for so many addresses that it has more than
+//! [`SHARE`] of these places, the one of its own that has been unused longest makes way. Neighbours
+//! of which no address is known yet take a quarter of the places at most; the oldest of them makes
+//! way, since a neighbour that is there answers long before its turn comes.
 
 use super::entry::{DELAY, Entry, REQUESTS, State, Times};
 use crate::{Instant, Key, LinkAddress};

@@ -6,8 +6,8 @@ use crate::sequence::Sequence;
 use crate::time::Instant;
 
 impl Connection<'_> {
-    /// Ends the connection, whose address is another host's now or nobody's: the peer is not told,
-    /// which could not answer. All tokens go to `release`.
+    /// Ends the connection, whose address is another host's now or nobody's. The peer is not told:
+    /// nothing may be sent from there any more. All tokens go to `release`.
     pub fn lose_address(&mut self, release: impl FnMut(u64)) {
         if self.state != State::Closed {
             self.end(Ending::AddressLost, release);

@@ -39,8 +39,8 @@ impl Heap {
     }
 }
 
-// SAFETY: every call is passed on as it is. None is inlined: that would put the allocator into each
-// place that makes something, once, when the component starts.
+// SAFETY: every call is passed on as it is. None is inlined: most places allocate once, when the
+// component starts, and each would have a copy of the allocator.
 unsafe impl GlobalAlloc for Heap {
     #[inline(never)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -9,8 +9,8 @@ use crate::stack::handshake::UnmatchedSegment;
 use culm::time::Instant;
 use culm_tcp::{Algorithm, Sequence, Settings, Span, State, answer_to};
 
-/// How many timeouts in a row end a connection: with a round trip of some milliseconds, after three
-/// and a half minutes.
+/// How often in a row something is sent again after a timeout; the next one ends the connection,
+/// with a round trip of some milliseconds after three and a half minutes.
 const ATTEMPTS: u8 = 10;
 
 /// What connections between these ports are made with. `windows` are the bytes that are kept for
