@@ -228,7 +228,9 @@ pub struct Connection<'s> {
     heard_at: Instant,
     /// When somebody said last that nothing gets to the peer.
     unreachable_at: Option<Instant>,
+    /// Questions whether the peer is there since it was heard, and when the last one was asked.
     questions: u8,
+    asked_at: Instant,
     reset: Option<Header>,
     /// The second in which acknowledgements of what is not acceptable were sent, and how many.
     challenges: (u64, u8),
@@ -317,6 +319,7 @@ impl<'s> Connection<'s> {
             heard_at: now,
             unreachable_at: None,
             questions: 0,
+            asked_at: now,
             reset: None,
             challenges: (0, 0),
             settings,

@@ -240,6 +240,19 @@ fn a_peer_is_asked_only_where_that_is_wanted() {
     assert_eq!(script.connection.deadline(), None);
 }
 
+/// RFC 9293, §3.8.4: questions that are all late by now are still asked one by one, so that a peer
+/// that is there can answer.
+#[test]
+fn a_peer_has_time_to_answer_questions_that_are_late() {
+    let mut script = Script::open(settings(), true);
+    script.now += 3 * 3_600_000_000;
+    script.connection.set_keep_alive(Some(KeepAlive::USUAL));
+    assert_eq!(script.wait(), 0);
+    script.expect(". 0+0 ack 1");
+    assert_eq!(script.wait(), 75_000);
+    script.expect(". 0+0 ack 1");
+}
+
 /// RFC 9293, §3.8.4: what waits for an acknowledgement asks by itself.
 #[test]
 fn no_peer_is_asked_while_data_is_on_the_way() {

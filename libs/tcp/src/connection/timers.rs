@@ -79,7 +79,7 @@ impl Connection<'_> {
         } else if let Some(at) = self.question_at()
             && at <= now
         {
-            self.ask(release);
+            self.ask(now, release);
         }
     }
 
@@ -161,16 +161,18 @@ impl Connection<'_> {
         if !is_open || self.timer.is_some() {
             return None;
         }
-        let wait = keep_alive.idle.saturating_add(keep_alive.interval.saturating_mul(self.questions.into()));
-        Some(self.heard_at.after(wait))
+        Some(match self.questions {
+            0 => self.heard_at.after(keep_alive.idle),
+            _ => self.asked_at.after(keep_alive.interval),
+        })
     }
 
-    fn ask(&mut self, release: impl FnMut(u64)) {
+    fn ask(&mut self, now: Instant, release: impl FnMut(u64)) {
         let Some(keep_alive) = self.settings.keep_alive else { return };
         if self.questions >= keep_alive.questions {
             return self.give_up(release);
         }
-        self.questions += 1;
+        (self.questions, self.asked_at) = (self.questions + 1, now);
         self.due = Some(Due::Question);
     }
 }
