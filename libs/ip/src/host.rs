@@ -134,8 +134,9 @@ pub trait Wire {
     /// buffer for it say: whatever waits for an answer is repeated.
     fn send(&mut self, to: LinkAddress, kind: Kind, packet: &[u8]);
 
-    /// Takes note that a packet has waited in vain: nobody answers for its next hop's address, of
-    /// which an upper layer may want to know (RFC 4861 §7.2.2).
+    /// Takes note that a packet has waited in vain: all questions for its next hop were asked, and
+    /// nobody answers, of which an upper layer may want to know (RFC 4861 §7.2.2). One that had to
+    /// make way, or waited while the link came up, is lost without a word.
     fn undelivered(&mut self, _packet: &[u8]) {}
 }
 
@@ -315,7 +316,7 @@ impl<'a> Host<'a> {
             match action {
                 Action::Ask { address, to } => self.node.ask(address, to, now, wire),
                 Action::Send { packet, to } => self.node.send_parcel(packet, to, wire),
-                Action::Unreachable { packet, .. } => self.node.give_back(packet, wire),
+                Action::Unreachable { packet, is_missing, .. } => self.node.give_back(packet, is_missing, wire),
                 Action::Gone { address } => self.node.gone(address),
             }
         }

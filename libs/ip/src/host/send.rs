@@ -170,10 +170,10 @@ impl Node<'_> {
         self.parcels.free(parcel);
     }
 
-    /// Gives a packet back that has waited in vain.
-    pub(super) fn give_back(&mut self, parcel: Parcel, wire: &mut dyn Wire) {
+    /// Frees a packet that has waited in vain, and gives it back if its neighbour is missing.
+    pub(super) fn give_back(&mut self, parcel: Parcel, is_missing: bool, wire: &mut dyn Wire) {
         let packet = self.parcels.bytes(parcel);
-        if !packet.is_empty() {
+        if is_missing && !packet.is_empty() {
             wire.undelivered(packet);
         }
         self.parcels.free(parcel);

@@ -70,12 +70,16 @@ pub enum Action<P> {
         /// The station that has its neighbour's address.
         to: LinkAddress,
     },
-    /// To tell the sender of a packet that nobody has `address` (RFC 4861 §7.2.2).
+    /// To take back a packet that has waited in vain, and to tell its sender if `is_missing`
+    /// (RFC 4861 §7.2.2).
     Unreachable {
         /// The packet.
         packet: P,
         /// Whom it waited for.
         address: IpAddr,
+        /// Whether nobody has `address`: all questions were asked, and none was answered. Else
+        /// others had to be asked for, or the link came up: it may be there.
+        is_missing: bool,
     },
     /// To choose another next hop for what goes by way of `address`, which no longer answers
     /// (RFC 4861 §7.3.3). The cache has forgotten it.
@@ -142,7 +146,7 @@ impl<'a, P, const WAITING: usize> Cache<'a, P, WAITING> {
         let is_fresh = match entry.state {
             State::Reachable(until) => now < until,
             State::Delay | State::Probe(_) => true,
-            State::Free | State::Incomplete(_) | State::Failed | State::Stale => false,
+            State::Free | State::Incomplete(_) | State::Failed | State::GivenUp | State::Stale => false,
         };
         if entry.generation != place.generation || !is_fresh {
             return None;
@@ -193,7 +197,7 @@ impl<'a, P, const WAITING: usize> Cache<'a, P, WAITING> {
         entry.used = Some(now);
         match entry.state {
             State::Incomplete(_) => return Resolution::Waiting(entry.push(packet)),
-            State::Free | State::Failed => return Resolution::Refused(packet),
+            State::Free | State::Failed | State::GivenUp => return Resolution::Refused(packet),
             State::Reachable(until) if now < until => {}
             // Where packets wait yet, the state changes when the last of them goes.
             State::Reachable(_) | State::Stale if entry.is_waited_for() => {}
@@ -258,10 +262,10 @@ impl<'a, P, const WAITING: usize> Cache<'a, P, WAITING> {
     }
 
     /// Forgets all neighbours, for a link that is another one than before. What waits is given
-    /// back.
+    /// back, and nobody counts as missing.
     pub fn forget(&mut self, now: Instant) {
         for entry in self.entries.iter_mut().filter(|entry| entry.state != State::Free) {
-            (entry.state, entry.due) = (State::Failed, now);
+            (entry.state, entry.due) = (State::GivenUp, now);
         }
         (self.incomplete, self.deadline) = (0, now);
     }
@@ -319,10 +323,11 @@ impl<'a, P, const WAITING: usize> Cache<'a, P, WAITING> {
                 entry.state = State::Failed;
                 self.incomplete = self.incomplete.saturating_sub(1);
             }
-            State::Failed | State::Probe(_) => {}
+            State::Failed | State::GivenUp | State::Probe(_) => {}
         }
         if let Some(packet) = entry.pop() {
-            return Some(Action::Unreachable { packet, address });
+            let is_missing = entry.state == State::Failed;
+            return Some(Action::Unreachable { packet, address, is_missing });
         }
         (entry.state, entry.due) = (State::Free, Instant::NEVER);
         Some(Action::Gone { address })
@@ -356,7 +361,7 @@ impl<'a, P, const WAITING: usize> Cache<'a, P, WAITING> {
     fn give_up_oldest(&mut self, now: Instant) {
         let incomplete = self.entries.iter_mut().filter(|entry| matches!(entry.state, State::Incomplete(_)));
         if let Some(entry) = incomplete.min_by_key(|entry| entry.order) {
-            (entry.state, entry.due) = (State::Failed, now);
+            (entry.state, entry.due) = (State::GivenUp, now);
             self.incomplete = self.incomplete.saturating_sub(1);
             self.deadline = now;
         }
@@ -403,7 +408,7 @@ impl<'a, P, const WAITING: usize> Cache<'a, P, WAITING> {
     fn claim_rank(entry: &Entry<P, WAITING>, now: Instant) -> Option<(u8, u64)> {
         match (entry.state, entry.used) {
             (State::Free, _) => Some((0, 0)),
-            (State::Incomplete(_) | State::Failed, _) => None,
+            (State::Incomplete(_) | State::Failed | State::GivenUp, _) => None,
             _ if entry.is_waited_for() => None,
             (_, None) => Some((1, entry.order)),
             (_, Some(used)) if now.since(used) >= IN_USE => Some((2, used.0)),

@@ -50,8 +50,11 @@ pub(super) enum State {
     Free,
     /// Its address is being asked for. So many requests were made.
     Incomplete(u8),
-    /// Nobody answers for it: what waits is given back.
+    /// It was asked for as often as is allowed, and nobody answers for it: what waits is given
+    /// back.
     Failed,
+    /// It is asked for no longer, and may be there: what waits is given back.
+    GivenUp,
     /// It was confirmed; until then it counts as reachable.
     Reachable(Instant),
     /// Its address may be out of date: it is used, and to be confirmed when it is.
@@ -129,7 +132,7 @@ impl<P, const WAITING: usize> Entry<P, WAITING> {
     /// Returns where to send what is for this neighbour, if that is known.
     pub(super) fn known(&self) -> Option<LinkAddress> {
         match self.state {
-            State::Free | State::Incomplete(_) | State::Failed => None,
+            State::Free | State::Incomplete(_) | State::Failed | State::GivenUp => None,
             State::Reachable(_) | State::Stale | State::Delay | State::Probe(_) => Some(self.link),
         }
     }

@@ -3,6 +3,7 @@
 use super::lan::{HOST, HOST_MAC, Lan, echo};
 use super::station::{ACK, Station};
 use crate::checksum::Sum;
+use crate::descriptor::flags::LINK_COUNT_SHIFT;
 use crate::stack::{Ending, Event, KeepAlive, Stack};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -62,8 +63,8 @@ fn no_peer_is_asked_of_itself() {
 /// Leaves what happens on a connection to the test.
 fn nothing(_: &mut Stack, _: Event) {}
 
-fn client() -> Lan {
-    let mut lan = Lan::fixed(2);
+fn client(places: usize) -> Lan {
+    let mut lan = Lan::fixed(places);
     lan.server = nothing;
     lan.pass(3000);
     lan.seen.clear();
@@ -77,7 +78,7 @@ fn ending(lan: &mut Lan, slot: usize) -> Option<Ending> {
 /// RFC 4861 §7.2.2: three questions in three seconds, and nobody is there.
 #[test]
 fn a_neighbour_that_is_not_there_ends_the_attempt() {
-    let mut lan = client();
+    let mut lan = client(2);
     let nobody = SocketAddr::new("10.0.0.77".parse().expect("an address"), 80);
     let slot = lan.stack.connect(nobody).expect("there is a way");
     lan.pass(2500);
@@ -86,6 +87,37 @@ fn a_neighbour_that_is_not_there_ends_the_attempt() {
     lan.pass(1000);
     assert_eq!(ending(&mut lan, slot), Some(Ending::Unreachable));
     assert!(lan.events > events, "the application is told");
+}
+
+/// A link that comes up has neighbours asked for anew: of nobody is it known that he is not there.
+#[test]
+fn an_attempt_outlives_a_link_that_comes_up() {
+    let mut lan = client(2);
+    let nobody = SocketAddr::new("10.0.0.77".parse().expect("an address"), 80);
+    let slot = lan.stack.connect(nobody).expect("there is a way");
+    lan.pass(500);
+    // The first frame that says so: for all, as a neighbour's question is.
+    let mut frame = [&[0xff; 6][..], &HOST_MAC, &[8, 6]].concat();
+    frame.resize(60, 0);
+    lan.flags = 1 << LINK_COUNT_SHIFT;
+    lan.wire.to_stack.push_back(frame);
+    lan.pass(5);
+    assert_eq!(ending(&mut lan, slot), None);
+    // Its SYN is repeated after a second, and the neighbour asked for three times from then on.
+    lan.pass(3000);
+    assert_eq!(ending(&mut lan, slot), None);
+    lan.pass(1500);
+    assert_eq!(ending(&mut lan, slot), Some(Ending::Unreachable));
+}
+
+/// Of the places for neighbours, a quarter is for those that have not answered yet.
+#[test]
+fn an_attempt_outlives_those_that_have_its_neighbour_make_way() {
+    let mut lan = client(20);
+    let attempts = (100..117).map(|number| SocketAddr::new(IpAddr::from([10, 0, 0, number]), 80));
+    let slots: Vec<_> = attempts.map(|peer| lan.stack.connect(peer).expect("there is a way")).collect();
+    lan.pass(20);
+    assert!(slots.iter().all(|slot| ending(&mut lan, *slot).is_none()));
 }
 
 /// The message of ICMP that `packet`, of IPv4, did not get there, from the station of the host.
@@ -104,7 +136,7 @@ fn icmp(packet: &[u8], code: u8) -> Vec<u8> {
 #[test]
 fn a_router_s_word_ends_an_attempt_where_it_is_final_and_nothing_else() {
     for (code, ends) in [(1, false), (3, true)] {
-        let mut lan = client();
+        let mut lan = client(2);
         let slot = lan.stack.connect(SocketAddr::new(IpAddr::from(HOST), 80)).expect("there is a way");
         let syn = loop {
             lan.pass(1);
@@ -127,7 +159,7 @@ fn a_router_s_word_ends_an_attempt_where_it_is_final_and_nothing_else() {
 #[test]
 fn a_neighbour_in_use_by_tcp_is_not_asked() {
     for is_used in [true, false] {
-        let mut lan = client();
+        let mut lan = client(2);
         let buffer = || tcp::SocketBuffer::new(vec![0; 4096]);
         let mut socket = tcp::Socket::new(buffer(), buffer());
         socket.listen(80).expect("a free port");

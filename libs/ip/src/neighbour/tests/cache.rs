@@ -50,7 +50,7 @@ fn who_does_not_answer_is_asked_for_three_times_a_second_apart() {
         assert_eq!(due(&mut cache, milliseconds(second * 1000 + 999)), []);
         assert_eq!(cache.deadline(), seconds(second + 1));
     }
-    let unreachable = Action::Unreachable { packet: 7, address: host(1) };
+    let unreachable = Action::Unreachable { packet: 7, address: host(1), is_missing: true };
     assert_eq!(due(&mut cache, seconds(3)), [unreachable, Action::Gone { address: host(1) }]);
     assert_eq!(cache.deadline(), Instant::NEVER);
 }
@@ -253,7 +253,7 @@ fn one_who_is_there_is_found_during_a_sweep() {
     let mut returned = 0;
     for number in 0..1000 {
         let _ = cache.resolve(host(number), number, seconds(0));
-        let given_back = |action: &Action<u32>| matches!(action, Action::Unreachable { .. });
+        let given_back = |action: &Action<u32>| matches!(action, Action::Unreachable { is_missing: false, .. });
         returned += due(&mut cache, seconds(0)).iter().filter(|action| given_back(action)).count();
     }
     assert_eq!(returned, 1000 - 64 / 4, "a quarter of the places is for those that do not answer");
@@ -271,7 +271,7 @@ fn another_link_forgets_all_and_gives_back_what_waits() {
     let actions = due(&mut cache, seconds(1));
     assert_eq!(actions.len(), 3);
     for action in [
-        Action::Unreachable { packet: 5, address: host(2) },
+        Action::Unreachable { packet: 5, address: host(2), is_missing: false },
         Action::Gone { address: host(1) },
         Action::Gone { address: host(2) },
     ] {

@@ -74,7 +74,7 @@ impl Model {
                 let address = self.waiting.remove(&packet).expect("it waited");
                 assert!(self.said.contains(&(address, to)));
             }
-            Action::Unreachable { packet, address } => {
+            Action::Unreachable { packet, address, .. } => {
                 assert_eq!(self.waiting.remove(&packet), Some(address), "it waited for that one");
             }
             Action::Gone { .. } => {}
