@@ -228,8 +228,9 @@ pub struct Connection<'s> {
     heard_at: Instant,
     /// When somebody said last that nothing gets to the peer.
     unreachable_at: Option<Instant>,
-    /// Questions whether the peer is there since it was heard, and when the last one was asked.
+    /// How often the peer was asked whether it is there, since it was heard.
     questions: u8,
+    /// When it was asked last.
     asked_at: Instant,
     reset: Option<Header>,
     /// The second in which acknowledgements of what is not acceptable were sent, and how many.
