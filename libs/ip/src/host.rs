@@ -350,7 +350,8 @@ impl<'a> Host<'a> {
     }
 
     /// Takes note that the link is up again: the address of IPv4 may no longer hold, neighbours
-    /// may be others, and routers are asked for.
+    /// may be others, and routers are asked for, without whose word there are no name servers of
+    /// theirs.
     #[inline(never)]
     pub fn link_is_up(&mut self, now: Instant) {
         let node = &mut self.node;

@@ -3,7 +3,8 @@
 //! and its source (RFC 6724 §5).
 //!
 //! All is bounded by constants, and who comes when nothing is free is passed over: whoever has
-//! many routers advertise themselves does not have those forgotten that were there before.
+//! many routers advertise themselves does not have those forgotten that were there before. Of name
+//! servers the one that ends first makes way, so that none that is forged keeps others out.
 
 use crate::neighbour::{Prefix, RouterAdvertisement};
 use crate::time::part;
@@ -19,6 +20,10 @@ pub const PREFIXES: usize = 8;
 
 /// Name servers that are remembered of all routers (RFC 8106 §5.3.1: three).
 pub const NAME_SERVERS: usize = 3;
+
+/// How long a name server is kept at most after it was told of. A router tells of it again within
+/// half an hour (RFC 4861 §6.2.1, `MaxRtrAdvInterval`), or 65,535 seconds (RFC 8319 §4).
+const SERVER_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
 /// Bits of a prefix to which a station adds its identifier (RFC 4862 §5.5.3 (d), RFC 2464 §4).
 const PREFIX_BITS: u8 = 64;
@@ -66,6 +71,8 @@ struct OnLink {
 struct NameServer {
     address: Ipv6Addr,
     until: Instant,
+    /// Whether the last advertisement has told of it.
+    is_told: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,27 +216,37 @@ impl Routers {
                 self.autonomous(&prefix, now);
             }
         }
-        for (address, lifetime) in told.name_servers() {
-            self.told_of_server(address, lifetime, now);
-        }
+        self.told_of_servers(told.name_servers(), now);
     }
 
-    /// RFC 8106 §5.3.1 and §6.2. Who comes when all places are taken is passed over: one that
-    /// others keep telling of stays.
-    fn told_of_server(&mut self, address: Ipv6Addr, lifetime: Duration, now: Instant) {
-        let is_it = |known: &NameServer| known.address == address;
-        if lifetime.is_zero() {
-            self.are_servers_new |= remove(&mut self.name_servers, is_it).is_some();
-        } else {
-            self.are_servers_new |=
-                !self.name_servers.iter().flatten().any(is_it) && self.name_servers.iter().any(Option::is_none);
-            put(&mut self.name_servers, NameServer { address, until: now + lifetime }, is_it);
+    /// RFC 8106 §5.3.1 and §6.2. Where all places are taken, the server that ends first makes way
+    /// for a new one, but none of the same advertisement: of those that it tells of, the first are
+    /// taken.
+    fn told_of_servers(&mut self, told: impl Iterator<Item = (Ipv6Addr, Duration)>, now: Instant) {
+        self.name_servers.iter_mut().flatten().for_each(|server| server.is_told = false);
+        for (address, lifetime) in told {
+            if lifetime.is_zero() {
+                self.are_servers_new |= remove(&mut self.name_servers, |known| known.address == address).is_some();
+                continue;
+            }
+            let is_other = |known: NameServer| known.address != address;
+            let places = self.name_servers.iter_mut();
+            let places = places.filter(|place| place.is_none_or(|known| !known.is_told || !is_other(known)));
+            // Its own place, or else a free one, or else that of the server that ends first.
+            let place = places.min_by_key(|place| (place.is_none_or(is_other), place.map(|known| known.until)));
+            if let Some(place) = place {
+                self.are_servers_new |= place.is_none_or(is_other);
+                *place = Some(NameServer { address, until: now + lifetime.min(SERVER_LIFETIME), is_told: true });
+            }
         }
     }
 
     /// Takes note that the link is up again, where routers may be others: they are asked for at
-    /// once.
+    /// once, and name servers are forgotten until they tell of them.
     pub fn link_is_up(&mut self, now: Instant) {
+        while remove(&mut self.name_servers, |_| true).is_some() {
+            self.are_servers_new = true;
+        }
         (self.due, self.patience) = (now, PATIENCE.0);
     }
 

@@ -58,10 +58,14 @@ fn servers(numbers: &[u16], lifetime: u32) -> Vec<u8> {
     head.into_iter().chain(all).collect()
 }
 
+/// The numbers of the name servers that are known.
+fn known(routers: &Routers) -> Vec<u16> {
+    routers.name_servers().map(|server| server.segments()[7]).collect()
+}
+
 /// RFC 8106 §5.3.1 and §6.2.
 #[test]
 fn name_servers_are_those_that_routers_tell_of_while_they_do() {
-    let known = |routers: &Routers| routers.name_servers().map(|server| server.segments()[7]).collect::<Vec<_>>();
     let mut routers = new();
     due(&mut routers, seconds(1));
     tell(&mut routers, seconds(1), 1, 0, &[servers(&[1, 2], 100)]);
@@ -70,15 +74,54 @@ fn name_servers_are_those_that_routers_tell_of_while_they_do() {
     // The same again is no news, but holds for longer.
     tell(&mut routers, seconds(50), 1, 0, &[servers(&[1], 100)]);
     assert_eq!(due(&mut routers, seconds(50)).iter().filter(|step| **step == Step::NameServers).count(), 0);
-    // More than there are places for are passed over.
-    tell(&mut routers, seconds(50), 2, 0, &[servers(&[3, 4], 100)]);
+    tell(&mut routers, seconds(50), 2, 0, &[servers(&[3], 100)]);
     assert_eq!((routers.poll(seconds(50), 0), known(&routers)), (Some(Step::NameServers), vec![1, 2, 3]));
     tell(&mut routers, seconds(60), 2, 0, &[servers(&[3], 0), servers(&[9], 0)]);
     assert_eq!((routers.poll(seconds(60), 0), known(&routers)), (Some(Step::NameServers), vec![1, 2]));
     assert_eq!((routers.poll(seconds(101), 0), known(&routers)), (Some(Step::NameServers), vec![1]));
-    tell(&mut routers, seconds(102), 1, 0, &[servers(&[1], FOR_EVER)]);
-    due(&mut routers, seconds(1_000_000_000));
-    assert_eq!(known(&routers), [1]);
+}
+
+/// RFC 8106 §5.3.1: of three, the one that ends first makes way for a new one.
+#[test]
+fn no_name_server_keeps_others_out() {
+    let mut routers = new();
+    tell(&mut routers, seconds(0), 1, 0, &[servers(&[1, 2, 3], FOR_EVER)]);
+    tell(&mut routers, seconds(1), 1, 0, &[servers(&[1], FOR_EVER)]);
+    due(&mut routers, seconds(1));
+    tell(&mut routers, seconds(2), 2, 0, &[servers(&[4], 100), servers(&[5], 100)]);
+    assert_eq!((routers.poll(seconds(2), 0), known(&routers)), (Some(Step::NameServers), vec![1, 4, 5]));
+    // Of one advertisement they do not make way for each other: the first are taken.
+    for _ in 0..2 {
+        tell(&mut routers, seconds(3), 1, 0, &[servers(&[6, 7, 8, 9], 50), servers(&[10], FOR_EVER)]);
+        assert_eq!(known(&routers), [8, 6, 7]);
+    }
+    assert_eq!(routers.poll(seconds(3), 0), Some(Step::NameServers));
+    // One that it withdraws leaves its place to the next one.
+    tell(&mut routers, seconds(4), 1, 0, &[servers(&[6, 7, 8], 50), servers(&[7], 0), servers(&[9], 50)]);
+    assert_eq!(known(&routers), [8, 6, 9]);
+}
+
+#[test]
+fn no_name_server_is_kept_for_ever() {
+    let mut routers = new();
+    tell(&mut routers, seconds(0), 1, 0, &[servers(&[1], FOR_EVER), servers(&[2], 86_401)]);
+    due(&mut routers, seconds(86_399));
+    assert_eq!(known(&routers), [1, 2]);
+    assert!(due(&mut routers, seconds(86_400)).contains(&Step::NameServers));
+    assert_eq!(known(&routers), []);
+}
+
+/// The link may be another one.
+#[test]
+fn a_link_that_comes_up_has_other_name_servers() {
+    let mut routers = new();
+    routers.link_is_up(seconds(0));
+    assert_eq!(due(&mut routers, seconds(0)), [Step::Solicit], "there are none to be forgotten");
+    tell(&mut routers, seconds(0), 1, 1800, &[servers(&[1, 2], 1000)]);
+    due(&mut routers, seconds(1));
+    routers.link_is_up(seconds(2));
+    assert_eq!(known(&routers), []);
+    assert_eq!(due(&mut routers, seconds(2)), [Step::NameServers, Step::Solicit]);
 }
 
 #[test]
