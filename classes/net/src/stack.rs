@@ -61,7 +61,7 @@ use culm::time::{self, Instant};
 use culm_ip::icmp::{Report, Severity};
 use culm_ip::path::TooBig;
 use datagram::{Addresses, Ports};
-use host::{Found, LinkHost};
+use host::{Change, Found, LinkHost};
 use names::Names;
 use tcp::{Tcp, Times};
 
@@ -394,9 +394,13 @@ impl Stack {
         if self.host.is_asking(ip_time) {
             self.tcp.tell_heard(now, |remote, link| self.host.confirm(remote, link, ip_time));
         }
-        if self.host.poll(&mut self.client.transmitter, ip_time) {
-            self.note_addresses();
-            self.tcp.keep_to(self.host.addresses());
+        match self.host.poll(&mut self.client.transmitter, ip_time) {
+            Change::Nothing => {}
+            Change::NameServers => self.names.take_servers(self.host.lease(), self.host.name_servers()),
+            Change::Addresses => {
+                self.note_addresses();
+                self.tcp.keep_to(self.host.addresses());
+            }
         }
         while let Some(quoted) = self.host.undelivered() {
             self.tcp.undelivered(&quoted, true, Times { tcp: self.clock.tcp_time(now), now });

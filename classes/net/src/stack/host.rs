@@ -69,6 +69,16 @@ pub(super) enum Found<'a> {
     Error(Report, Quoted),
 }
 
+/// What has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Change {
+    Nothing,
+    /// The name servers that routers tell of.
+    NameServers,
+    /// The addresses, and with them the lease perhaps, and those name servers too.
+    Addresses,
+}
+
 impl LinkHost {
     /// A host that begins at `now`. Its memory is taken from the heap for good.
     pub(super) fn new(mac: Mac, settings: &Settings, key: [u64; 5], seed: u64, now: Instant) -> Self {
@@ -196,21 +206,25 @@ impl LinkHost {
         &self.frame
     }
 
-    /// Does what is due. Returns whether the addresses have changed, or name servers.
+    /// Does what is due. Returns what has changed.
     #[cold]
-    pub(super) fn poll(&mut self, transmitter: &mut Transmitter, now: Instant) -> bool {
+    pub(super) fn poll(&mut self, transmitter: &mut Transmitter, now: Instant) -> Change {
         self.host
             .poll(now, &mut Polled { out: Out { transmitter, mac: self.mac }, undelivered: &mut self.undelivered });
-        let mut has_changed = false;
+        let mut change = Change::Nothing;
         while let Some(notice) = self.host.notice() {
-            has_changed |= matches!(notice, Notice::Addresses | Notice::NameServers);
+            change = change.max(match notice {
+                Notice::Addresses => Change::Addresses,
+                Notice::NameServers => Change::NameServers,
+                _ => Change::Nothing,
+            });
             self.log.tell(&notice);
         }
         self.log.lose_patience(time::now());
-        if has_changed {
+        if change == Change::Addresses {
             self.note_addresses();
         }
-        has_changed
+        change
     }
 
     /// Returns a packet of TCP's that has waited in vain for its neighbour.

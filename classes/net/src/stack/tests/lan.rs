@@ -202,7 +202,7 @@ impl Lan {
     }
 
     /// Frames for the stack get into its buffers.
-    fn deliver(&mut self) {
+    pub(crate) fn deliver(&mut self) {
         let renewals = self.rx.renewals;
         let entries = self.rx.take();
         if self.rx.renewals != renewals {

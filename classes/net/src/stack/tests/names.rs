@@ -2,9 +2,11 @@
 
 use super::lan::{HOST, HOST_6, HOST_MAC, Lan};
 use crate::checksum::Sum;
+use crate::stack::host::Change;
 use crate::stack::names::{Failure, Family, Lookup, Name, Outcome};
 use crate::stack::table::Phase;
 use core::net::{IpAddr, Ipv6Addr};
+use culm::time;
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::{tcp, udp};
 use std::vec;
@@ -144,6 +146,19 @@ fn name_servers_of_routers_are_asked() {
         matches!(&found[..], [(of, Ok(addresses))] if *of == lookup && addresses.as_slice().len() == 3),
         "{found:?}"
     );
+}
+
+/// Only other addresses have all connections looked at.
+#[test]
+fn other_name_servers_are_no_other_addresses() {
+    let mut lan = Lan::fixed(1);
+    lan.pass(3000);
+    let ip_time = lan.stack.clock.ip_time(time::now());
+    lan.wire.to_stack.push_back(advertisement(HOST_6_ADDRESS));
+    lan.deliver();
+    lan.stack.receive(&mut |_| {});
+    let mut poll = || lan.stack.host.poll(&mut lan.stack.client.transmitter, ip_time);
+    assert_eq!([poll(), poll()], [Change::NameServers, Change::Nothing]);
 }
 
 #[test]
