@@ -428,10 +428,12 @@ struct Clock {
 
 impl Clock {
     fn new() -> Self {
-        let frequency = u128::from(time::frequency().max(1));
+        // Divided as 64 bits, since division of 128 is a lot of code.
+        let frequency = time::frequency().max(1);
+        let (each, rest) = (frequency / 1_000_000, frequency % 1_000_000);
         Self {
-            to_microseconds: ((1_000_000 << 32) / frequency) as u64,
-            to_ticks: ((frequency << 32) / 1_000_000) as u64,
+            to_microseconds: (1_000_000 << 32) / frequency,
+            to_ticks: (each << 32) + (rest << 32) / 1_000_000,
             tick: time::Duration::from_millis(1),
         }
     }

@@ -9,18 +9,17 @@ use super::datagram::Ports;
 use super::frame::Link;
 use super::lease::Log;
 use super::settings::Settings;
+use super::table::places;
 use crate::client::{Packet, Transmitter};
 use crate::header::flags::{CHECKSUM_VALID, NEEDS_CHECKSUM};
 use crate::wire::{Ethernet, HOP_LIMIT, ecn, ethernet, ipv4, ipv6, protocols, put, types, udp};
 use crate::{ETHERNET_HEADER, MTU, Mac, PacketHeader, checksum};
-use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use culm::time;
 use culm_ip::dhcp::Lease;
 use culm_ip::host::{
-    ADDRESSES, Config, Frame, Host, Ipv4Config, Kind, Memory, Neighbour, Notice, Payload, Received, Unsent, Wire,
+    ADDRESSES, Config, Frame, Host, Ipv4Config, Kind, Memory, Notice, Payload, Received, Unsent, Wire,
 };
 use culm_ip::icmp::{Quoted, Report};
 use culm_ip::path::TooBig;
@@ -83,11 +82,11 @@ impl LinkHost {
     /// A host that begins at `now`. Its memory is taken from the heap for good.
     pub(super) fn new(mac: Mac, settings: &Settings, key: [u64; 5], seed: u64, now: Instant) -> Self {
         let memory = Memory {
-            neighbours: Box::leak((0..NEIGHBOURS).map(|_| Neighbour::default()).collect()),
-            packets: Box::leak((0..PACKETS).map(|_| Default::default()).collect()),
-            paths: Box::leak((0..PATHS).map(|_| Default::default()).collect()),
-            slots: Box::leak((0..FRAGMENTED).map(|_| Default::default()).collect()),
-            fragments: Box::leak(vec![0; FRAGMENTED * FRAGMENTED_LENGTH].into_boxed_slice()),
+            neighbours: places(NEIGHBOURS),
+            packets: places(PACKETS),
+            paths: places(PATHS),
+            slots: places(FRAGMENTED),
+            fragments: places(FRAGMENTED * FRAGMENTED_LENGTH),
         };
         let config = Config {
             link: LinkAddress(mac.bytes()),

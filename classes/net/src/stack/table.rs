@@ -15,9 +15,10 @@ use super::tcp::opening;
 use crate::client::Transmitter;
 use alloc::boxed::Box;
 use alloc::vec;
+use alloc::vec::Vec;
 use core::net::{Ipv4Addr, SocketAddr};
 use culm::time::Instant;
-use culm_tcp::{Connection, Header, Island, Piece, Placement, Sent, Sequence, Storage};
+use culm_tcp::{Connection, Header, Placement, Sequence, Storage};
 
 /// Groups of segments that were sent at one time and are not acknowledged, of one connection. Where
 /// there are more, neighbours count as one.
@@ -96,18 +97,23 @@ pub(super) struct Slot {
     pub(super) new: bool,
 }
 
+/// Returns memory for `count` values for as long as the component runs. A loop that is not inlined,
+/// where the count would be known, has less code than `vec!` and `collect`.
+#[inline(never)]
+pub(super) fn places<T: Default>(count: usize) -> &'static mut [T] {
+    let mut places = Vec::with_capacity(count);
+    places.resize_with(count, T::default);
+    places.leak()
+}
+
 impl Slot {
     /// A slot without a connection; `None` if [`RECORDS`] are too few for any.
     fn new(settings: &Settings) -> Option<Self> {
-        let storage = Storage {
-            pieces: Box::leak(vec![Piece::default(); PIECES].into_boxed_slice()),
-            records: Box::leak(vec![Sent::default(); RECORDS].into_boxed_slice()),
-            islands: Box::leak(vec![Island::default(); ISLANDS].into_boxed_slice()),
-        };
-        let inbox = Inbox::new(settings.receive_buffer, settings.largest_receive_buffer);
+        let storage = Storage { pieces: places(PIECES), records: places(RECORDS), islands: places(ISLANDS) };
+        let (bytes, most) = (settings.receive_buffer, settings.largest_receive_buffer);
         Some(Self {
-            connection: Connection::closed(opening::settings(0, 0, inbox.windows()), storage)?,
-            inbox,
+            connection: Connection::closed(opening::settings(0, 0, Inbox::windows(bytes, most)), storage)?,
+            inbox: Inbox::new(bytes, most),
             outbox: Outbox::new(settings.send_buffer),
             route: Route::default(),
             remote: SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
@@ -283,8 +289,12 @@ impl Table {
     /// know.
     pub(super) fn new(settings: &Settings, secrets: [u64; 3]) -> Self {
         let count = settings.connections.min(usize::from(NONE) - 1);
+        let mut slots = Vec::with_capacity(count);
+        for _ in 0..count {
+            slots.extend(Slot::new(settings));
+        }
         let mut table = Self {
-            slots: (0..count).filter_map(|_| Slot::new(settings)).collect(),
+            slots: slots.into_boxed_slice(),
             lists: [List { first: NONE, last: NONE, count: 0 }; PHASES],
             buckets: vec![NONE; (2 * count).next_power_of_two().max(2)].into_boxed_slice(),
             hash: KeyHash::new(secrets),

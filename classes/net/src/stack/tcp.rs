@@ -107,7 +107,7 @@ impl Tcp {
             cookies: Cookies::new(secrets.cookies),
             begun: Begun::new(count),
             mac,
-            windows: Inbox::new(settings.receive_buffer, settings.largest_receive_buffer).windows(),
+            windows: Inbox::windows(settings.receive_buffer, settings.largest_receive_buffer),
             pool: Pool::new(settings.receive_pool, settings.receive_buffer),
             stamp_offset: secrets.stamps,
             listeners: [0; LISTENERS],
@@ -242,15 +242,22 @@ impl Tcp {
         slot.connection.keep_up_to(slot.inbox.capacity() as u32);
     }
 
+    /// Finds the connection whose a packet is said to be that did not arrive.
+    #[cold]
+    #[inline(never)]
+    fn find_quoted(&self, quoted: &Quoted) -> Option<usize> {
+        let (local, remote) = quoted.ports();
+        let key = Key::new((quoted.destination, remote), (quoted.source, local));
+        self.table.find(&key).filter(|_| quoted.protocol == protocols::TCP)
+    }
+
     /// Takes the message that a packet of TCP's was too big, for a path that carries `limit` bytes.
     /// Returns whether the connection whose it is said to be has sent it, and sends less from now
     /// on.
     #[cold]
     pub(super) fn too_big(&mut self, quoted: &Quoted, limit: u16, times: Times) -> bool {
         let header = if quoted.source.is_ipv4() { ipv4::HEADER } else { ipv6::HEADER } + tcp::HEADER;
-        let (local, remote) = quoted.ports();
-        let key = Key::new((quoted.destination, remote), (quoted.source, local));
-        let Some(index) = self.table.find(&key).filter(|_| quoted.protocol == protocols::TCP) else { return false };
+        let Some(index) = self.find_quoted(quoted) else { return false };
         let segment = limit.saturating_sub(header as u16);
         let is_believed = self.table[index].connection.too_big(Sequence(quoted.sequence()), segment, times.tcp);
         if is_believed {
@@ -263,9 +270,7 @@ impl Tcp {
     /// be decides what it is worth.
     #[cold]
     pub(super) fn undelivered(&mut self, quoted: &Quoted, is_final: bool, times: Times) {
-        let (local, remote) = quoted.ports();
-        let key = Key::new((quoted.destination, remote), (quoted.source, local));
-        let Some(index) = self.table.find(&key).filter(|_| quoted.protocol == protocols::TCP) else { return };
+        let Some(index) = self.find_quoted(quoted) else { return };
         let slot = &mut self.table[index];
         if slot.undelivered(Sequence(quoted.sequence()), is_final, times.tcp) {
             self.mark_dirty(index);
@@ -481,14 +486,15 @@ impl Tcp {
                 let length = slot.route.packet(&syn.header, &mut packet);
                 find(&packet[..length], transmitter);
             }
-            while left > 0
-                && !slot.connection.settle_if_quiet()
-                && transmitter.is_ready()
-                && slot.transmit(transmitter, times.tcp)
-            {
+            let mut is_stuck = false;
+            while left > 0 && !slot.connection.settle_if_quiet() {
+                is_stuck = !transmitter.is_ready();
+                if is_stuck || !slot.transmit(transmitter, times.tcp) {
+                    break;
+                }
                 left -= 1;
             }
-            if !transmitter.is_ready() {
+            if is_stuck {
                 break;
             }
             done += 1;

@@ -77,8 +77,10 @@ impl Limiter {
 
     /// Returns whether another error may be sent; `random` chooses what it takes.
     pub fn allows(&mut self, now: Instant, random: u32) -> bool {
-        let new = now.since(self.since).as_micros() / self.interval.as_micros();
-        let new = u32::try_from(new).unwrap_or(u32::MAX);
+        // Whatever does not fit into 64 bits is enough for all. Division of 128 is a lot of code.
+        let microseconds = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let new = microseconds(now.since(self.since)).checked_div(microseconds(self.interval));
+        let new = new.map_or(u32::MAX, |new| u32::try_from(new).unwrap_or(u32::MAX));
         self.tokens = self.tokens.saturating_add(new).min(self.most);
         // What is left of an interval is not lost, unless there is nothing to save it for.
         self.since = if self.tokens == self.most { now } else { self.since + self.interval.saturating_mul(new) };

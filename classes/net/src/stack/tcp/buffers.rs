@@ -2,9 +2,8 @@
 //! [pool](super::pool), and what is to be sent and not acknowledged, which has the size that it was
 //! made with.
 
-use super::pool::{Chunk, Pool};
+use super::pool::{Chunk, Pool, memory};
 use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
 use culm_tcp::{Connection, Part, Piece};
 
@@ -30,13 +29,27 @@ pub(in crate::stack) struct Inbox {
     hash: u64,
 }
 
+/// Returns the bytes of a chunk, and how many there may be, of a ring that has `bytes` at first
+/// and `most` at most.
+fn lengths(bytes: usize, most: usize) -> [usize; 2] {
+    let chunk = bytes.max(1);
+    [chunk, (most / chunk).clamp(1, MOST_CHUNKS)]
+}
+
 impl Inbox {
-    /// A ring of `bytes`, which may grow to `most`.
+    /// A ring of `bytes`, at least one, which may grow to `most`.
     pub(in crate::stack) fn new(bytes: usize, most: usize) -> Self {
-        let limit = (most / bytes.max(1)).clamp(1, MOST_CHUNKS);
+        let [chunk, limit] = lengths(bytes, most);
         let mut chunks = Vec::with_capacity(limit);
-        chunks.push(vec![0; bytes.max(1)].into_boxed_slice());
-        Self { chunks, limit, chunk: bytes.max(1), capacity: bytes.max(1), first: 0, hash: 0 }
+        chunks.push(memory(chunk));
+        Self { chunks, limit, chunk, capacity: chunk, first: 0, hash: 0 }
+    }
+
+    /// Returns the bytes of a ring at first, and those that it may grow to, as [`Self::new`] makes
+    /// it.
+    pub(in crate::stack) fn windows(bytes: usize, most: usize) -> [u32; 2] {
+        let [chunk, limit] = lengths(bytes, most);
+        [1, limit].map(|chunks| u32::try_from(chunks * chunk).unwrap_or(u32::MAX))
     }
 
     #[inline(always)]
@@ -44,16 +57,11 @@ impl Inbox {
         self.capacity
     }
 
-    /// Returns its bytes at first, and those that it may grow to.
-    pub(in crate::stack) fn windows(&self) -> [u32; 2] {
-        [1, self.limit].map(|chunks| u32::try_from(chunks * self.chunk).unwrap_or(u32::MAX))
-    }
-
     /// Forgets what is in it, and gives back what the pool has lent.
     pub(in crate::stack) fn give_back(&mut self, pool: &mut Pool) {
         self.first = 0;
         if self.chunks.len() > 1 {
-            pool.take_back(self.hash, self.chunks.drain(1..));
+            pool.take_back(self.hash, &mut self.chunks, 1);
             self.capacity = self.chunk;
         }
     }
@@ -61,23 +69,23 @@ impl Inbox {
     /// Doubles its capacity, or does less, as far as the pool lends chunks to the peer of this
     /// hash, which is the same until they are given back.
     #[cold]
+    #[inline(never)]
     pub(in crate::stack) fn grow(&mut self, pool: &mut Pool, hash: u64) {
         let count = self.chunks.len();
         if count == 1 {
             self.hash = hash;
         }
-        if pool.lend(self.hash, count.min(self.limit - count), &mut self.chunks) == 0 {
-            return;
-        }
-        self.capacity = self.chunks.len() * self.chunk;
-        // The chunk with the first byte comes first. The ring ended in the same chunk, before that
-        // byte: now it goes on in the first new one.
-        self.chunks[..count].rotate_left(self.first / self.chunk);
-        self.first %= self.chunk;
-        if let Some((old, new)) = self.chunks.split_at_mut_checked(count)
-            && let (Some(from), Some(to)) = (old.first(), new.first_mut())
+        // The ring ends in the chunk with the first byte, before that byte: now it goes on in the
+        // first new one, and ends behind that.
+        let (index, at) = (self.first / self.chunk, self.first % self.chunk);
+        let lent = pool.lend(self.hash, count.min(self.limit - count), &mut self.chunks, index);
+        self.first += lent * self.chunk;
+        self.capacity += lent * self.chunk;
+        if lent > 0
+            && let Some((new, old)) = self.chunks.split_at_mut_checked(index + lent)
+            && let (Some(from), Some(to)) = (old.first(), new.get_mut(index))
         {
-            to[..self.first].copy_from_slice(&from[..self.first]);
+            to[..at].copy_from_slice(&from[..at]);
         }
     }
 
@@ -178,7 +186,7 @@ pub(in crate::stack) struct Outbox {
 impl Outbox {
     pub(in crate::stack) fn new(bytes: usize) -> Self {
         Self {
-            ring: vec![0; bytes].into_boxed_slice(),
+            ring: memory(bytes),
             written: 0,
             freed: 0,
             sources: Box::new([Source::Referenced(&[]); PIECES]),

@@ -12,6 +12,13 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// Returns `bytes` bytes of memory for a buffer.
+#[cold]
+#[inline(never)]
+pub(super) fn memory(bytes: usize) -> Box<[u8]> {
+    vec![0; bytes].into_boxed_slice()
+}
+
 /// Classes of peers.
 const CLASSES: usize = 64;
 
@@ -29,7 +36,11 @@ impl Pool {
     /// As many chunks of `size` bytes as `bytes` hold.
     pub(in crate::stack) fn new(bytes: usize, size: usize) -> Self {
         let count = bytes.checked_div(size).unwrap_or(0);
-        Self { free: (0..count).map(|_| vec![0; size].into_boxed_slice()).collect(), held: [0; CLASSES] }
+        let mut free = Vec::with_capacity(count);
+        for _ in 0..count {
+            free.push(memory(size));
+        }
+        Self { free, held: [0; CLASSES] }
     }
 
     #[cfg(test)]
@@ -37,22 +48,33 @@ impl Pool {
         self.free.len()
     }
 
-    /// Moves up to `count` chunks to `chunks`, as far as the peer of this hash may have more.
-    /// Returns how many.
-    pub(in crate::stack) fn lend(&mut self, hash: u64, count: usize, chunks: &mut Vec<Chunk>) -> usize {
+    /// Moves up to `count` chunks to `chunks`, in front of the one at `index`, as far as the peer of
+    /// this hash may have more. Returns how many.
+    pub(super) fn lend(&mut self, hash: u64, count: usize, chunks: &mut Vec<Chunk>, index: usize) -> usize {
         let held = &mut self.held[hash as usize % CLASSES];
         let fair = self.free.len().saturating_sub(*held as usize).div_ceil(2);
-        let count = count.min(fair);
-        *held += count as u32;
-        chunks.extend(self.free.drain(self.free.len() - count..));
-        count
+        let mut lent = 0;
+        while lent < count.min(fair)
+            && let Some(chunk) = self.free.pop()
+        {
+            chunks.insert(index, chunk);
+            lent += 1;
+        }
+        *held += lent as u32;
+        lent
     }
 
-    /// Takes back the chunks that the peer of this hash was lent.
-    pub(in crate::stack) fn take_back(&mut self, hash: u64, chunks: impl ExactSizeIterator<Item = Chunk>) {
+    /// Takes back the chunks that the peer of this hash was lent: all of `chunks` but `own`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_back(&mut self, hash: u64, chunks: &mut Vec<Chunk>, own: usize) {
         let held = &mut self.held[hash as usize % CLASSES];
-        *held = held.saturating_sub(chunks.len() as u32);
-        self.free.extend(chunks);
+        while chunks.len() > own
+            && let Some(chunk) = chunks.pop()
+        {
+            *held = held.saturating_sub(1);
+            self.free.push(chunk);
+        }
     }
 }
 
@@ -75,9 +97,9 @@ mod tests {
             for (peer, count) in steps {
                 let (free, had) = (pool.free.len(), peers[peer].len());
                 if count == 0 {
-                    pool.take_back(peer as u64, core::mem::take(&mut peers[peer]).into_iter());
+                    pool.take_back(peer as u64, &mut peers[peer], 0);
                 } else {
-                    let lent = pool.lend(peer as u64, count, &mut peers[peer]);
+                    let lent = pool.lend(peer as u64, count, &mut peers[peer], had / 2);
                     prop_assert_eq!(peers[peer].len(), had + lent);
                     prop_assert!(lent <= count && (had > 0 || free == 0 || lent > 0));
                     prop_assert!(lent == 0 || had + lent <= free - lent + 1);
