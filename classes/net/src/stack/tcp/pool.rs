@@ -48,8 +48,8 @@ impl Pool {
         self.free.len()
     }
 
-    /// Moves up to `count` chunks to `chunks`, in front of the one at `index`, as far as the peer of
-    /// this hash may have more. Returns how many.
+    /// Moves up to `count` chunks to `chunks`, in front of the one at `index`, as far as the peer
+    /// of this hash may have more. Returns how many.
     pub(super) fn lend(&mut self, hash: u64, count: usize, chunks: &mut Vec<Chunk>, index: usize) -> usize {
         let held = &mut self.held[hash as usize % CLASSES];
         let fair = self.free.len().saturating_sub(*held as usize).div_ceil(2);
