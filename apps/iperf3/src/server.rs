@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
 use core::net::IpAddr;
 use culm::time::{Duration, Instant};
-use culm_net::stack::{Datagram, Event, Stack, Stream};
+use culm_net::stack::{Datagram, Event, KeepAlive, Stack, Stream};
 
 /// How long each step of a client's may take, but for the test itself.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -25,6 +25,11 @@ const SILENCE: Duration = Duration::from_secs(60);
 
 /// How long after its time a test may be ended by its client.
 const GRACE: Duration = Duration::from_secs(60);
+
+/// When a client that says nothing on its control connection is asked whether it is there: one
+/// that gets datagrams has nothing to say until the end. It is given up after 40 s.
+const QUESTIONS: KeepAlive =
+    KeepAlive { idle: Duration::from_secs(20), interval: Duration::from_secs(5), questions: 4 };
 
 /// The most bytes of a client's parameters.
 const PARAMETERS: usize = 4096;
@@ -157,7 +162,10 @@ impl Server {
         let remote = datagram.remote();
         let found = self.flows.iter_mut().find(|flow| flow.peer == Peer::Udp(remote));
         if let Some(flow) = found {
-            test.moved = now;
+            // Only then does the client have to send any: at other times they prolong nothing.
+            if test.stage == Stage::Running {
+                test.moved = now;
+            }
             if let Some(hello) = answer(datagram.payload()) {
                 // The answer was lost.
                 datagram.answer(hello.len(), |place, _| place.copy_from_slice(&hello));
@@ -239,6 +247,7 @@ impl Server {
                 });
                 self.flows.clear();
                 stream.send(&[state::PARAM_EXCHANGE]);
+                stream.keep_alive(Some(QUESTIONS));
                 self.set(slot, Place::Control);
                 self.listen(stack, now);
             }
@@ -399,11 +408,14 @@ impl Server {
                     let longest = LONGEST_DATAGRAM[usize::from(remote.is_ipv6())];
                     let datagram = &mut self.datagram[..length.clamp(WIDE_HEADER, longest)];
                     let allowed = flow.allowance(rate, elapsed) / datagram.len() as u64;
-                    let count = BATCH.min(usize::try_from(allowed).unwrap_or(usize::MAX));
-                    for _ in 0..count {
+                    let most = BATCH.min(usize::try_from(allowed).unwrap_or(usize::MAX));
+                    let mut count = 0;
+                    // What no buffer is free for waits for one: it is not lost.
+                    while count < most && stack.can_send() {
                         flow.put(datagram, has_wide_numbers, now.microseconds());
                         // Networks lose datagrams.
                         let _ = stack.send_to(self.port, remote, datagram);
+                        count += 1;
                     }
                     counters::SENT_BYTES.add((count * datagram.len()) as u64);
                     has_more |= count == BATCH;
@@ -507,7 +519,8 @@ fn limit(test: &Test) -> Instant {
     }
     let seconds = if test.parameters.seconds == 0 { LONGEST } else { test.parameters.seconds };
     let all = Duration::from_secs(seconds + test.parameters.omit) + GRACE;
-    // A client that gets datagrams says nothing until the end.
+    // A client that gets datagrams says nothing until the end. Where it is gone, its control
+    // connection ends (`QUESTIONS`).
     let is_silent = test.parameters.transport == Transport::Udp && test.parameters.from_client == 0;
     let moves = if is_silent { Instant::NEVER } else { test.moved + SILENCE };
     (test.begun + all).min(moves)

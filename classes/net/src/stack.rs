@@ -233,6 +233,13 @@ impl Stack {
         sent
     }
 
+    /// Returns whether there is a buffer for a datagram of the application's own accord, and TCP
+    /// waits for none. If not, what is sent now may get lost, and the component gets a turn when
+    /// there is a buffer. For who sends without end: others rely on the protocol over UDP.
+    pub fn can_send(&mut self) -> bool {
+        !self.tcp.waits() && self.client.transmitter.is_ready()
+    }
+
     /// Takes what was received, up to a bounded number of frames and as long as there are buffers
     /// for answers; datagrams for bound ports go to `datagrams` at once.
     #[inline]

@@ -7,7 +7,7 @@ use culm_tests_harness::client::{Background, run, try_run};
 use culm_tests_harness::{Boot, Machine, PATIENCE, on_a_wire};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,10 @@ const PORT: u16 = 5201;
 /// What is said on the control connection.
 const PARAM_EXCHANGE: u8 = 9;
 const CREATE_STREAMS: u8 = 10;
+const TEST_START: u8 = 1;
+const TEST_RUNNING: u8 = 2;
 const TEST_END: u8 = 4;
+const EXCHANGE_RESULTS: u8 = 13;
 
 fn on_iperf3(test: impl FnOnce(&mut Machine) + Send) {
     on_a_wire(Boot::system("iperf3"), |machine| {
@@ -98,6 +101,66 @@ fn the_real_client_measures_udp_both_ways() {
         }
         assert!(!machine.saw("no test"), "{}", machine.console());
         assert!(machine.saw("streams of UDP in"), "{}", machine.console());
+    });
+}
+
+/// A client that wants as much as there is has the processor, but not that of what tells of it.
+#[test]
+fn what_is_sent_without_a_rate_leaves_the_console_its_turns() {
+    on_iperf3(|machine| {
+        let address = machine.address(PORT).ip().to_string();
+        let report = measure(&address, &["--udp", "--reverse", "--bitrate", "0"]);
+        assert!(number(&report, "/end/sum/packets") > 1000.0, "{report:#}");
+        machine.expect("1 stream of UDP");
+        assert!(!machine.saw("no test"), "{}", machine.console());
+    });
+}
+
+/// Begins a test over UDP to the client at 80 kbit/s, of the longest that there is. Returns its
+/// control connection and its stream.
+fn flood(machine: &Machine) -> (TcpStream, UdpSocket) {
+    let parameters = with_length("{\"udp\":true,\"reverse\":true,\"bandwidth\":80000,\"time\":0}");
+    let (mut control, heard) = say(machine, &parameters, 2);
+    assert_eq!(heard, [PARAM_EXCHANGE, CREATE_STREAMS]);
+    let socket = UdpSocket::bind("0.0.0.0:0").expect("there are ports");
+    socket.connect(machine.address(PORT)).expect("it is there");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    socket.send(&0x3637_3839_u32.to_le_bytes()).expect("it may send");
+    assert_eq!(socket.recv(&mut [0; 100]).expect("it is answered"), 4);
+    let mut heard = [0; 2];
+    control.read_exact(&mut heard).expect("the test begins");
+    assert_eq!(heard, [TEST_START, TEST_RUNNING]);
+    (control, socket)
+}
+
+#[test]
+fn a_client_that_vanishes_is_not_flooded_for_ever() {
+    on_iperf3(|machine| {
+        let address = machine.address(PORT).ip().to_string();
+        let client = flood(machine);
+        let rules = "table netdev loss { chain machine { type filter hook ingress device culm0 priority 0; drop; }; }";
+        run(10, "nft", &[rules]);
+        machine.expect("a connection is lost");
+        run(10, "nft", &["delete", "table", "netdev", "loss"]);
+        drop(client);
+        has_measured(&measure(&address, &[]), 1);
+    });
+}
+
+#[test]
+fn datagrams_do_not_prolong_what_is_no_test() {
+    on_iperf3(|machine| {
+        let (mut control, socket) = flood(machine);
+        control.write_all(&[TEST_END]).expect("it is open");
+        let mut heard = [0];
+        control.read_exact(&mut heard).expect("the test ends");
+        assert_eq!(heard, [EXCHANGE_RESULTS]);
+        let until = Instant::now() + Duration::from_secs(30);
+        while !machine.saw("the client takes too long") {
+            assert!(Instant::now() < until, "{}", machine.console());
+            _ = socket.send(b"datagram");
+            sleep(Duration::from_secs(1));
+        }
     });
 }
 

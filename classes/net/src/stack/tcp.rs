@@ -457,6 +457,12 @@ impl Tcp {
         !self.dirty.is_empty() || !self.wheel.is_empty()
     }
 
+    /// Whether a connection waits to send.
+    #[inline]
+    pub(super) fn waits(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
     /// Sends for all connections that have something to send, and serves their timers. The SYNs of
     /// those that this side opens go to `find`, as packets of IP whose station is to be found.
     #[inline(never)]

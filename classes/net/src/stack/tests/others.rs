@@ -51,6 +51,32 @@ fn the_application_sends_datagrams_of_its_own_accord() {
     assert_eq!(lan.stack.send_to(7, near, &[0; 1473]), Err(Unsent::TooLong));
 }
 
+#[test]
+fn who_sends_without_end_is_told_when_buffers_run_out() {
+    let mut lan = Lan::fixed(0);
+    let handle = lan.add(udp_socket(999));
+    let to = SocketAddr::new(HOST.into(), 999);
+    assert_eq!(lan.stack.send_to(7, to, b"first"), Ok(()));
+    lan.pass(5);
+    lan.sockets.get_mut::<udp::Socket<'_>>(handle).recv().expect("a datagram");
+    lan.gives_back = false;
+    lan.seen.clear();
+    for _ in 0..2 {
+        let mut count = 0;
+        while lan.stack.can_send() {
+            assert_eq!(lan.stack.send_to(7, to, b"more"), Ok(()));
+            count += 1;
+            assert!(count < 1000, "there are not so many buffers");
+        }
+        lan.step();
+        assert!(count > 10, "there are more buffers");
+        assert_eq!(lan.seen.len(), count, "what was sent has left");
+        lan.gives_back = true;
+        lan.step();
+        lan.seen.clear();
+    }
+}
+
 /// What is longer than any packet that is put together from fragments finds no memory, and none is
 /// taken.
 #[test]
