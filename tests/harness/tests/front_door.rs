@@ -137,6 +137,15 @@ fn what_this_release_has_too_old_comes_from_another_part_of_the_archive() {
         done.lines().position(|line| line.contains("/culm-backports.list: deb ") && line.ends_with("-backports main"));
     let installed = done.lines().position(|line| line.contains(" install ") && line.contains("qemu-system-arm"));
     assert!(added.is_some() && added < installed, "{done}");
+
+    // A part of the archive that this release does not have is not left among the sources.
+    checkout.write("here/apt-get", "#!/bin/sh\n! grep -q backports done\n");
+    checkout.write("here/rm", "#!/bin/sh\necho \"rm $*\" >> done\n");
+    checkout.type_line("chmod +x here/apt-get here/rm; : > done");
+    let output = checkout.try_type("PATH=$PWD/here ./culm setup < /dev/null");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("is removed again"), "{said}");
+    assert!(checkout.type_line("cat done").contains("rm -f /etc/apt/sources.list.d/culm-backports.list"), "{said}");
 }
 
 #[test]
