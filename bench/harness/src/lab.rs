@@ -9,7 +9,7 @@ use crate::network::{Network, Port, USER_NETWORKING_COST};
 use crate::profile::Blocks;
 use crate::results::Sample;
 use crate::spawn;
-use crate::starved::Turns;
+use crate::starved::ThreadTimes;
 use crate::systems::{self, Guests, Ready, System};
 use crate::{counters, culm, profile, site};
 use anyhow::{Context, Result, bail};
@@ -125,7 +125,7 @@ pub struct Subject {
 pub struct Window {
     before: Snapshot,
     processor_seconds: f64,
-    turns: Turns,
+    times: ThreadTimes,
     started: Instant,
     blocks: Option<Blocks>,
 }
@@ -423,8 +423,8 @@ impl Subject {
     pub fn begin(&mut self) -> Result<Window> {
         let blocks = self.blocks()?;
         let processor_seconds = self.machine.processor_seconds()?;
-        let turns = self.machine.turns();
-        Ok(Window { before: self.machine.snapshot()?, processor_seconds, turns, started: Instant::now(), blocks })
+        let times = self.machine.thread_times();
+        Ok(Window { before: self.machine.snapshot()?, processor_seconds, times, started: Instant::now(), blocks })
     }
 
     /// Executions of blocks so far, where they are counted and the names of functions are known.
@@ -443,7 +443,7 @@ impl Subject {
         let wall = window.started.elapsed().as_secs_f64();
         let busy = (self.machine.processor_seconds()? - window.processor_seconds) / wall;
         if !self.keeps_starved {
-            self.machine.turns().check_since(&window.turns, wall)?;
+            self.machine.thread_times().check_since(&window.times, wall)?;
         }
         let delta = Delta::between(&window.before, &after);
         if operations < 1.0 {

@@ -5,7 +5,7 @@ use crate::counters::{Control, Delta, Snapshot};
 use crate::network::{MAC, Network};
 use crate::profile::Blocks;
 use crate::spawn::{self, Ties};
-use crate::starved::Turns;
+use crate::starved::ThreadTimes;
 use anyhow::{Context, Result, bail};
 use culm_tool::description::board::BoardFile;
 use culm_tool::description::catalogue::Catalogue;
@@ -242,8 +242,8 @@ impl BootedMachine {
     }
 
     /// How long QEMU's threads have run, and waited for a processor.
-    pub fn turns(&self) -> Turns {
-        Turns::of(self.child.id())
+    pub fn thread_times(&self) -> ThreadTimes {
+        ThreadTimes::of(self.child.id())
     }
 
     /// Executions of blocks until the mark at `position`, where they are counted.

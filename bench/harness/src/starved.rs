@@ -22,24 +22,24 @@ struct Times {
 
 /// The times of all threads of a process, by thread. None where the host's kernel does not tell.
 #[derive(Clone, Debug, Default)]
-pub struct Turns(BTreeMap<u32, Times>);
+pub struct ThreadTimes(BTreeMap<u32, Times>);
 
-impl Turns {
+impl ThreadTimes {
     /// Returns those of a process so far.
-    pub fn of(process: u32) -> Turns {
+    pub fn of(process: u32) -> ThreadTimes {
         let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
         let times = threads.filter_map(|thread| {
             // A thread may end meanwhile.
             let times = parse(&fs::read_to_string(thread.path().join("schedstat")).ok()?)?;
             Some((thread.file_name().to_str()?.parse().ok()?, times))
         });
-        Turns(times.collect())
+        ThreadTimes(times.collect())
     }
 
     /// Returns for how many seconds, at least, other processes have kept this one from running
     /// since then: what any of its threads has waited, without what its other threads have run in
     /// that time, for which it may have waited too.
-    fn starved_since(&self, before: &Turns) -> f64 {
+    fn starved_since(&self, before: &ThreadTimes) -> f64 {
         let since = |(thread, now): (&u32, &Times)| {
             let then = before.0.get(thread).copied().unwrap_or_default();
             Times { ran: now.ran.saturating_sub(then.ran), waited: now.waited.saturating_sub(then.waited) }
@@ -56,7 +56,7 @@ impl Turns {
     /// # Errors
     ///
     /// It says for how much of the window QEMU waited, and what can be done.
-    pub fn check_since(&self, before: &Turns, seconds: f64) -> Result<()> {
+    pub fn check_since(&self, before: &ThreadTimes, seconds: f64) -> Result<()> {
         let share = self.starved_since(before) / seconds;
         if share > MOST {
             bail!(
@@ -81,13 +81,13 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn turns(threads: &[(u32, u64, u64)]) -> Turns {
-        Turns(threads.iter().map(|&(thread, ran, waited)| (thread, Times { ran, waited })).collect())
+    fn times(threads: &[(u32, u64, u64)]) -> ThreadTimes {
+        ThreadTimes(threads.iter().map(|&(thread, ran, waited)| (thread, Times { ran, waited })).collect())
     }
 
     #[test]
     fn a_thread_that_waits_for_the_process_itself_is_not_starved() {
-        let before = turns(&[(1, SECOND, SECOND), (2, 5 * SECOND, 0)]);
+        let before = times(&[(1, SECOND, SECOND), (2, 5 * SECOND, 0)]);
         let cases = [
             // It ran all the time.
             ([(1, SECOND, SECOND), (2, 7 * SECOND, 0)], 0.0),
@@ -99,14 +99,14 @@ mod tests {
             ([(1, SECOND, SECOND), (3, 0, 2 * SECOND)], 2.0),
         ];
         for (after, expected) in cases {
-            assert_eq!(turns(&after).starved_since(&before), expected, "{after:?}");
+            assert_eq!(times(&after).starved_since(&before), expected, "{after:?}");
         }
-        assert_eq!(turns(&[]).starved_since(&before), 0.0, "the host does not tell");
+        assert_eq!(times(&[]).starved_since(&before), 0.0, "the host does not tell");
     }
 
     #[test]
     fn a_window_in_which_qemu_hardly_ran_is_refused() {
-        let (before, after) = (turns(&[(1, 0, 0)]), turns(&[(1, 700_000_000, 1_300_000_000)]));
+        let (before, after) = (times(&[(1, 0, 0)]), times(&[(1, 700_000_000, 1_300_000_000)]));
         let refusal = after.check_since(&before, 2.0).unwrap_err().to_string();
         assert!(refusal.starts_with("for 65 % of the time") && refusal.contains("--busy"), "{refusal}");
         assert!(after.check_since(&before, 3.0).is_ok());
@@ -116,8 +116,8 @@ mod tests {
     fn the_host_tells_of_a_process() {
         assert_eq!(parse("0 5267091 1\n"), Some(Times { ran: 0, waited: 5_267_091 }));
         assert_eq!(parse("0\n"), None);
-        let before = Turns::of(std::process::id());
+        let before = ThreadTimes::of(std::process::id());
         assert!(!before.0.is_empty(), "a kernel without CONFIG_SCHED_INFO");
-        assert!(Turns::of(u32::MAX).0.is_empty());
+        assert!(ThreadTimes::of(u32::MAX).0.is_empty());
     }
 }
