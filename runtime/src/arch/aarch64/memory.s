@@ -466,54 +466,16 @@ culm_sum:
     cbz     x3, .Lsum_few
     adds    x2, x2, xzr                 // no carry yet; what counts rounds leaves it alone
 .Lsum_long_round:
-    ldp     x6, x7, [x0], #256
-    ldp     x8, x9, [x0, #-240]
-    ldp     x10, x11, [x0, #-224]
-    ldp     x12, x13, [x0, #-208]
-    adcs    x2, x2, x6
-    adcs    x2, x2, x7
-    adcs    x2, x2, x8
-    adcs    x2, x2, x9
-    adcs    x2, x2, x10
-    adcs    x2, x2, x11
-    adcs    x2, x2, x12
-    adcs    x2, x2, x13
-    ldp     x6, x7, [x0, #-192]
-    ldp     x8, x9, [x0, #-176]
-    ldp     x10, x11, [x0, #-160]
-    ldp     x12, x13, [x0, #-144]
-    adcs    x2, x2, x6
-    adcs    x2, x2, x7
-    adcs    x2, x2, x8
-    adcs    x2, x2, x9
-    adcs    x2, x2, x10
-    adcs    x2, x2, x11
-    adcs    x2, x2, x12
-    adcs    x2, x2, x13
-    ldp     x6, x7, [x0, #-128]
-    ldp     x8, x9, [x0, #-112]
-    ldp     x10, x11, [x0, #-96]
-    ldp     x12, x13, [x0, #-80]
-    adcs    x2, x2, x6
-    adcs    x2, x2, x7
-    adcs    x2, x2, x8
-    adcs    x2, x2, x9
-    adcs    x2, x2, x10
-    adcs    x2, x2, x11
-    adcs    x2, x2, x12
-    adcs    x2, x2, x13
-    ldp     x6, x7, [x0, #-64]
-    ldp     x8, x9, [x0, #-48]
-    ldp     x10, x11, [x0, #-32]
-    ldp     x12, x13, [x0, #-16]
-    adcs    x2, x2, x6
-    adcs    x2, x2, x7
-    adcs    x2, x2, x8
-    adcs    x2, x2, x9
-    adcs    x2, x2, x10
-    adcs    x2, x2, x11
-    adcs    x2, x2, x12
-    adcs    x2, x2, x13
+    add     x0, x0, #256
+    .irp    at, -256, -192, -128, -64
+    ldp     x6, x7, [x0, #\at]
+    ldp     x8, x9, [x0, #\at + 16]
+    ldp     x10, x11, [x0, #\at + 32]
+    ldp     x12, x13, [x0, #\at + 48]
+    .irp    word, x6, x7, x8, x9, x10, x11, x12, x13
+    adcs    x2, x2, \word
+    .endr
+    .endr
     sub     x3, x3, #1
     cbnz    x3, .Lsum_long_round
     adc     x2, x2, xzr                 // after a carry it is below its maximum
