@@ -2,8 +2,9 @@
 //! both ways (`./culm run iperf3`).
 //!
 //! It speaks the protocol of iperf3's server ([`protocol`]) to clients as they come with Linux
-//! distributions. [`server`] has the order of things; [`parameters`] and [`json`] read what a
-//! client wants, [`flow`] counts, [`results`] tells. The content of streams over TCP does not
+//! distributions. [`server`] has the order of things, [`progress`] how far a test is;
+//! [`exchange`], [`parameters`] and [`json`] read what a client says, [`flow`] counts, [`results`]
+//! tells. The content of streams over TCP does not
 //! matter, so that nothing is done to make or to keep it.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
@@ -11,9 +12,11 @@
 
 extern crate alloc;
 
+mod exchange;
 mod flow;
 mod json;
 mod parameters;
+mod progress;
 mod protocol;
 mod results;
 mod server;

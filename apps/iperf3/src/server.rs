@@ -1,44 +1,28 @@
 //! The server: whose a connection is, and how the test goes that is under way.
 //!
 //! There is one test at a time; other clients are told so. Whoever connects has [`PATIENCE`] to say
-//! a cookie, and makes way for others until then. A test in which nothing moves for [`SILENCE`], or
-//! which takes longer than it was to, ends; so does one of whose connections one is lost.
+//! a cookie, and makes way for others until then. A test in which nothing moves for
+//! [`SILENCE`](crate::progress::SILENCE), or which takes longer than it was to, ends; so does one
+//! of whose connections one is lost.
 
 use crate::counters;
+use crate::exchange::{PARAMETERS, Text, fill, pass_results, read_parameters, take_byte};
 use crate::flow::{Flow, Peer};
 use crate::parameters::{Parameters, Transport};
-use crate::protocol::{COOKIE, LONGEST, Refusal, WIDE_HEADER, answer, state};
+use crate::progress::{PATIENCE, Stage, Test, Trouble};
+use crate::protocol::{COOKIE, WIDE_HEADER, answer, state};
 use crate::results::{EACH, HEAD, Results, Summary};
 use crate::usage::Usage;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt::{self, Write as _};
-use core::net::IpAddr;
+use core::fmt::Write as _;
 use culm::time::{Duration, Instant};
-use culm_net::stack::{Datagram, Event, KeepAlive, Stack, Stream};
-
-/// How long each step of a client's may take, but for the test itself.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// How long nothing may move during a test.
-const SILENCE: Duration = Duration::from_secs(60);
-
-/// How long after its time a test may be ended by its client.
-const GRACE: Duration = Duration::from_secs(60);
+use culm_net::stack::{Datagram, Event, KeepAlive, Stack};
 
 /// When a client that says nothing on its control connection is asked whether it is there: one
 /// that gets datagrams has nothing to say until the end. It is given up after 40 s.
 const QUESTIONS: KeepAlive =
     KeepAlive { idle: Duration::from_secs(20), interval: Duration::from_secs(5), questions: 4 };
-
-/// The most bytes of a client's parameters.
-const PARAMETERS: usize = 4096;
-
-/// The most bytes of a client's results, which are not looked at.
-const CLIENT_RESULTS: u32 = 1 << 20;
-
-/// Bytes of a stream that are sent and not yet acknowledged.
-const AHEAD: usize = 512 * 1024;
 
 /// Datagrams of a stream that are sent before others get their turn.
 const BATCH: usize = 32;
@@ -49,9 +33,6 @@ const LONGEST_DATAGRAM: [usize; 2] = [1500 - 20 - 8, 1500 - 40 - 8];
 
 /// How often streams that have a rate are given what it allows.
 const PACE: Duration = Duration::from_millis(1);
-
-/// The bytes that are sent again and again.
-static CONTENT: [u8; 64 * 1024] = [b'c'; 64 * 1024];
 
 /// Whose the connection in a slot is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,63 +45,6 @@ enum Place {
     Control,
     /// The stream with this index.
     Flow(usize),
-}
-
-/// How far a test is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// The client is to say its parameters.
-    Parameters,
-    /// It is to connect its streams.
-    Streams,
-    /// Bytes go.
-    Running,
-    /// It is to say its results, of which so many bytes are left once that is known.
-    Results(Option<u32>),
-    /// It is told the server's, so many bytes so far.
-    Telling(usize),
-}
-
-/// The test that is under way.
-struct Test {
-    slot: usize,
-    cookie: [u8; COOKIE],
-    peer: IpAddr,
-    stage: Stage,
-    parameters: Parameters,
-    /// When it began, and when what counts began.
-    begun: Instant,
-    counts_from: Instant,
-    has_omitted: bool,
-    /// When something moved last.
-    moved: Instant,
-}
-
-/// Why a test ends early.
-enum Trouble {
-    Lost,
-    Slow,
-    Nonsense,
-    Terminated,
-    Refused(Refusal),
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lost => formatter.write_str("a connection is lost"),
-            Self::Slow => formatter.write_str("the client takes too long"),
-            Self::Nonsense => formatter.write_str("the client says something else than iperf3's would"),
-            Self::Terminated => formatter.write_str("the client has ended it"),
-            Self::Refused(refusal) => match refusal {
-                Refusal::Duration => write!(formatter, "it is to take longer than {LONGEST} s"),
-                Refusal::Omit => write!(formatter, "more than {LONGEST} s are to be omitted"),
-                Refusal::Streams => formatter.write_str("it has more streams than the description gives (`streams`)"),
-                Refusal::Protocol => formatter.write_str("it is neither of TCP nor of UDP"),
-                Refusal::Unreadable => formatter.write_str("its parameters cannot be read"),
-            },
-        }
-    }
 }
 
 /// The server.
@@ -363,7 +287,7 @@ impl Server {
             }
         }
         let Some(test) = &mut self.test else { return false };
-        if now >= limit(test) {
+        if now >= test.limit() {
             self.end(stack, Trouble::Slow);
             return false;
         }
@@ -437,7 +361,7 @@ impl Server {
             let is_paced = is_running && to_client > 0 && (rate > 0 || transport == Transport::Udp);
             let pace = if is_paced { now + PACE } else { Instant::NEVER };
             let omitted = if is_running && !test.has_omitted { test.begun + Duration::from_secs(omit) } else { pace };
-            limit(test).min(pace).min(omitted)
+            test.limit().min(pace).min(omitted)
         });
         places.chain(test).min()
     }
@@ -489,7 +413,8 @@ impl Server {
     /// Ends the test early.
     fn end(&mut self, stack: &mut Stack, trouble: Trouble) {
         let Some(test) = self.test.take() else { return };
-        culm::warn!("{}: no test: {trouble}", test.peer);
+        let what = if test.has_begun() { "the test ends early" } else { "no test" };
+        culm::warn!("{}: {what}: {trouble}", test.peer);
         counters::REFUSED.add(1);
         for slot in 0..self.places.len() {
             let place = self.places[slot];
@@ -509,98 +434,5 @@ impl Server {
             self.places[slot] = Place::Free;
         }
         self.flows.clear();
-    }
-}
-
-/// When a test is too slow.
-fn limit(test: &Test) -> Instant {
-    if test.stage != Stage::Running {
-        return test.moved + PATIENCE;
-    }
-    let seconds = if test.parameters.seconds == 0 { LONGEST } else { test.parameters.seconds };
-    let all = Duration::from_secs(seconds + test.parameters.omit) + GRACE;
-    // A client that gets datagrams says nothing until the end. Where it is gone, its control
-    // connection ends (`QUESTIONS`).
-    let is_silent = test.parameters.transport == Transport::Udp && test.parameters.from_client == 0;
-    let moves = if is_silent { Instant::NEVER } else { test.moved + SILENCE };
-    (test.begun + all).min(moves)
-}
-
-fn take_byte(stream: &mut Stream<'_>) -> Option<u8> {
-    let byte = stream.received().first().copied();
-    stream.consume(usize::from(byte.is_some()));
-    byte
-}
-
-/// Reads how long what follows is.
-fn length(bytes: &[u8]) -> Option<u32> {
-    bytes.first_chunk().copied().map(u32::from_be_bytes)
-}
-
-/// Reads the client's parameters, once they are there.
-fn read_parameters(stream: &mut Stream<'_>, text: &mut [u8], most: usize) -> Result<Option<Parameters>, Trouble> {
-    let count = stream.copy_received(text);
-    let Some(length) = length(&text[..count]) else { return Ok(None) };
-    let whole = 4 + length as usize;
-    if whole > text.len() {
-        return Err(Trouble::Refused(Refusal::Unreadable));
-    }
-    let Some(text) = text[..count].get(4..whole) else { return Ok(None) };
-    stream.consume(whole);
-    Parameters::read(text, most).map(Some).map_err(Trouble::Refused)
-}
-
-/// Passes over the client's results, of which `left` bytes are left, if that is known. Returns how
-/// many are left.
-fn pass_results(stream: &mut Stream<'_>, left: Option<u32>) -> Result<Option<u32>, Trouble> {
-    let left = match left {
-        Some(left) => left,
-        None => {
-            let mut head = [0; 4];
-            let count = stream.copy_received(&mut head);
-            let Some(length) = length(&head[..count]) else { return Ok(None) };
-            stream.consume(4);
-            length
-        }
-    };
-    if left > CLIENT_RESULTS {
-        return Err(Trouble::Nonsense);
-    }
-    let count = stream.received_count().min(left as usize);
-    stream.consume(count);
-    Ok(Some(left - count as u32))
-}
-
-/// Hands over what a stream may send.
-fn fill(stream: &mut Stream<'_>, flow: &mut Flow, rate: u64, elapsed: u64) {
-    let mut allowed = flow.allowance(rate, elapsed);
-    while allowed > 0 && stream.unacknowledged() < AHEAD {
-        let length = usize::try_from(allowed).unwrap_or(usize::MAX).min(CONTENT.len());
-        let sent = stream.send_static(&CONTENT[..length]) as u64;
-        if sent == 0 {
-            return;
-        }
-        flow.count(sent);
-        counters::SENT_BYTES.add(sent);
-        allowed -= sent;
-    }
-}
-
-/// Text that is written as far as there is space, which was made before.
-struct Text<'a>(&'a mut Vec<u8>);
-
-impl Text<'_> {
-    fn push(&mut self, bytes: &[u8]) -> fmt::Result {
-        if self.0.capacity() - self.0.len() < bytes.len() {
-            return Err(fmt::Error);
-        }
-        self.0.extend_from_slice(bytes);
-        Ok(())
-    }
-}
-
-impl fmt::Write for Text<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.push(text.as_bytes())
     }
 }

@@ -188,8 +188,8 @@ impl Stack {
         let now = time::now();
         let times = Times { tcp: self.clock.tcp_time(now), now };
         let source = self.host.source(remote.ip(), self.clock.ip_time(now));
-        let is_one = handshake::is_station(remote.ip(), self.host.addresses()) && remote.port() != 0;
-        let local = source.filter(|_| is_one).ok_or(Unopened::Unreachable)?;
+        let is_peer = handshake::is_station(remote.ip(), self.host.addresses()) && remote.port() != 0;
+        let local = source.filter(|_| is_peer).ok_or(Unopened::Unreachable)?;
         let slot = self.tcp.connect(local, remote, &mut self.client.transmitter, times)?;
         self.names.lose(slot);
         Ok(slot)
