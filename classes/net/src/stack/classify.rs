@@ -191,6 +191,23 @@ mod tests {
         }
     }
 
+    /// RFC 9293, MUST-50.
+    #[test]
+    fn options_of_ip_are_passed_over() {
+        let plain = frame(4, 0x02);
+        let mut frame = plain.clone();
+        // Eight bytes: a router's alert (RFC 2113), and no-operations.
+        frame.splice(34..34, [148, 4, 0, 0, 1, 1, 1, 1]);
+        (frame[14], frame[17]) = (0x47, 48);
+        frame[24..26].fill(0);
+        let sum = !Sum::ZERO.add_bytes(&frame[14..42]).fold();
+        frame[24..26].copy_from_slice(&sum.to_le_bytes());
+        let (found, expected) = (segment(&frame).expect("TCP"), segment(&plain).expect("TCP"));
+        assert_eq!((found.key, found.flags, found.start), (expected.key, expected.flags, expected.start + 8));
+        frame[40] = 0;
+        assert!(segment(&frame).is_none(), "the header's checksum has its options too");
+    }
+
     #[test]
     fn a_checksum_is_looked_at_as_everywhere() {
         for version in [4, 6] {

@@ -32,9 +32,6 @@ const SCALES: [Option<u8>; 8] = [None, Some(0), Some(2), Some(5), Some(6), Some(
 /// The bits of an encoded offer.
 const OFFERS: u32 = 0x7f;
 
-/// The size of segments where a peer says none, or none that can be (RFC 9293 §3.7.1).
-const UNSAID_SEGMENT: u16 = 536;
-
 /// A peer's offer in its SYN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Offer {
@@ -48,8 +45,7 @@ pub(super) struct Offer {
 
 impl Offer {
     /// Returns the offer of a SYN with these options, as far as a cookie can tell.
-    pub(super) fn new(segment: Option<u16>, scale: Option<u8>, selective: bool) -> Self {
-        let segment = segment.filter(|bytes| *bytes > 0).unwrap_or(UNSAID_SEGMENT);
+    pub(super) fn new(segment: u16, scale: Option<u8>, selective: bool) -> Self {
         let code = SEGMENTS.iter().rposition(|known| *known <= segment).unwrap_or(0);
         let of_scale = SCALES.iter().rposition(|known| *known <= scale).unwrap_or(0);
         Self { segment: SEGMENTS[code], scale: SCALES[of_scale], selective }
@@ -156,8 +152,8 @@ mod tests {
         fn what_was_offered_comes_back(segment: u16, scale in 0_u8..20, selective: bool, six: bool, theirs: u32) {
             let cookies = Cookies::new([1, 2]);
             let key = if six { Key { remote: [1, 2], local: [3, 4], ports: 5 } } else { key(9) };
-            let offer = Offer::new(Some(segment), (scale < 15).then_some(scale), selective);
-            prop_assert!(offer.segment <= segment.max(48) || segment == 0);
+            let offer = Offer::new(segment, (scale < 15).then_some(scale), selective);
+            prop_assert!(offer.segment <= segment.max(48));
             prop_assert!(offer.scale <= Some(scale));
             let made: std::vec::Vec<_> = cookies.make(&key, theirs, offer, at(100)).collect();
             let [ours, other] = made[..] else { panic!("{made:?}") };
@@ -174,7 +170,7 @@ mod tests {
     #[test]
     fn cookies_get_old() {
         let cookies = Cookies::new([1, 2]);
-        let offer = Offer::new(None, None, false);
+        let offer = Offer::new(536, None, false);
         assert_eq!(offer.segment, 536);
         let ours = cookies.make(&key(1), 5, offer, at(3)).next().expect("a cookie");
         for (seconds, good) in [(3, true), (63, true), (64, false), (70, false), (130, false), (4000, false)] {
@@ -184,7 +180,7 @@ mod tests {
 
     #[test]
     fn numbers_of_different_peers_and_secrets_have_nothing_in_common() {
-        let offer = Offer::new(Some(1460), Some(7), true);
+        let offer = Offer::new(1460, Some(7), true);
         let mut seen = std::collections::BTreeSet::new();
         for number in 0..1000 {
             for secret in [[1, 2], [1, 3]] {
@@ -197,7 +193,7 @@ mod tests {
     #[test]
     fn numbers_beside_a_cookie_are_none() {
         let cookies = Cookies::new([1, 2]);
-        let offer = Offer::new(Some(1460), Some(7), true);
+        let offer = Offer::new(1460, Some(7), true);
         for number in 0..8 {
             let ours = cookies.make(&key(number), 5, offer, at(100)).next().expect("a cookie");
             let is_cookie = |more: &u32| cookies.check(&key(number), 5, ours.wrapping_add(*more), at(100)).is_some();

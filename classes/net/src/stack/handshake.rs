@@ -69,8 +69,9 @@ impl UnmatchedSegment {
     /// Returns what it offers, if it is a SYN.
     pub(super) fn offer(&self) -> Offer {
         let options = &self.header.options;
-        let segment = options.mss.unwrap_or(usual_segment(self.remote.is_ipv4()));
-        Offer::new(Some(segment), options.window_scale, options.sack_permitted)
+        // No segment can be empty: who says so has said nothing.
+        let segment = options.mss.filter(|bytes| *bytes > 0).unwrap_or(usual_segment(self.remote.is_ipv4()));
+        Offer::new(segment, options.window_scale, options.sack_permitted)
     }
 
     /// Returns how answers get to its sender.
@@ -114,6 +115,29 @@ mod tests {
             if let Some(segment) = classify::segment(&frame) {
                 let _ = UnmatchedSegment::read(&frame, &segment, Mac::new([0; 6]), &[]);
             }
+        }
+    }
+
+    /// RFC 9293, MUST-15, MUST-57, MUST-63: a SYN over IPv6 that says no size, from and to
+    /// stations, groups and nobody.
+    #[test]
+    fn who_says_no_size_gets_the_usual_one_and_groups_open_nothing() {
+        let own = [Cidr::new("fd00::2".parse().expect("an address"), 64).expect("a network")];
+        let read = |source: &str, destination: &str| {
+            let [source, destination] = [source, destination].map(|text| text.parse::<core::net::Ipv6Addr>());
+            let mut frame = vec![2; 12];
+            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 20, protocols::TCP, 64]);
+            frame.extend(source.expect("an address").octets());
+            frame.extend(destination.expect("an address").octets());
+            frame.extend([0xc0, 0x01, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x02, 0, 0, 0, 0, 0, 0]);
+            let segment = classify::segment(&frame).expect("TCP");
+            UnmatchedSegment::read(&frame, &segment, Mac::new([2; 6]), &own).map(|(segment, _)| segment.offer().segment)
+        };
+        assert_eq!(read("fd00::1", "fd00::2"), Some(1220));
+        for (source, destination) in
+            [("fd00::1", "ff02::1"), ("ff02::1", "fd00::2"), ("::", "fd00::2"), ("::1", "fd00::2")]
+        {
+            assert_eq!(read(source, destination), None, "{source} to {destination}");
         }
     }
 }
