@@ -51,6 +51,7 @@ mod syn_queue;
 mod table;
 mod tcp;
 mod timer;
+mod waiting;
 
 use crate::Client;
 use crate::checksum;

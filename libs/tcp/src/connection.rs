@@ -9,7 +9,7 @@ mod recovery;
 mod reordering;
 mod resume;
 mod spurious_timeout;
-mod succession;
+mod time_wait;
 mod timers;
 mod transmit;
 mod unreachable;
@@ -27,10 +27,12 @@ use buffer::Buffer;
 use core::time::Duration;
 use ecn::Ecn;
 use path::Search;
+use receive::Challenges;
 use recovery::Recovery;
 use timers::{Acknowledgement, Due, Timer};
 
 pub use resume::answer_to;
+pub use time_wait::TimeWait;
 pub use transmit::Transmission;
 
 /// The smallest maximum segment size that a peer is taken at its word for, in bytes: a smaller one
@@ -233,8 +235,7 @@ pub struct Connection<'s> {
     /// When it was asked last.
     asked_at: Instant,
     reset: Option<Header>,
-    /// The second in which acknowledgements of what is not acceptable were sent, and how many.
-    challenges: (u64, u8),
+    challenges: Challenges,
 }
 
 impl<'s> Connection<'s> {
@@ -322,7 +323,7 @@ impl<'s> Connection<'s> {
             questions: 0,
             asked_at: now,
             reset: None,
-            challenges: (0, 0),
+            challenges: Challenges::default(),
             settings,
         }
     }

@@ -18,7 +18,8 @@
 //!
 //! What listens is no connection: whoever finds no connection for a segment answers a SYN for a
 //! port that is listened on by [`Connection::accept`], and anything else by [`reset_for`]. Who
-//! keeps nothing of a SYN answers by [`answer_to`], and begins with [`Connection::resume`].
+//! keeps nothing of a SYN answers by [`answer_to`], and begins with [`Connection::resume`]. Of a
+//! connection in TIME-WAIT a [`TimeWait`] is enough.
 //!
 //! # Parts
 //!
@@ -58,7 +59,9 @@ mod sequence;
 mod time;
 
 pub use congestion::{Algorithm, Congestion, ReductionRate};
-pub use connection::{Connection, Ending, KeepAlive, Settings, State, Storage, Transmission, answer_to, reset_for};
+pub use connection::{
+    Connection, Ending, KeepAlive, Settings, State, Storage, TimeWait, Transmission, answer_to, reset_for,
+};
 pub use header::{Flags, Header, LONGEST as LONGEST_HEADER, Malformed, SHORTEST as SHORTEST_HEADER};
 pub use incoming::{Incoming, Island, Placement};
 pub use options::{Blocks, LARGEST_SCALE, MOST_BLOCKS, Options, Timestamps};

@@ -445,3 +445,50 @@ fn a_later_syn_opens_a_connection_in_place_of_one_that_waits() {
     }
     assert_eq!(Script::open(settings(), true).succeeded_by("S 13+0"), None, "it does not wait");
 }
+
+/// What is kept in place of a connection in TIME-WAIT answers as that would.
+#[test]
+fn what_is_kept_of_a_connection_answers_as_it_does() {
+    let with_stamps = Script::open_with_stamps(settings());
+    for (open, stamps) in [(Script::open(settings(), true), ""), (with_stamps, " stamps 5001:1100")] {
+        let mut script = wait_after(open, [stamps; 2]);
+        let mut kept = script.connection.time_wait().expect("both have closed");
+        let mut answered = 0;
+        for segment in [
+            "F. 11+0 ack 12",
+            "FP. 1+10 ack 12",
+            "P. 1+10 ack 12",
+            ". 1+0 ack 12",
+            ". 12+0 ack 12",
+            ". 12+0 ack 11",
+            "R 12+0",
+            "R. 12+0 ack 12",
+            "R 11+0",
+            "S 0+0",
+            "S 12+0",
+            "S 5000+0",
+            "SR 0+0",
+            " 11+0",
+            "F 11+0",
+            "S. 0+0 ack 1",
+            ". 90000+0 ack 12",
+            ". 12+0 ack 12 stamps 4000:1100",
+            "F. 11+0 ack 12 stamps 4000:1100",
+        ] {
+            script.pass(1000);
+            let is_stamped = segment.contains("stamps");
+            let line = if is_stamped { segment.to_owned() } else { format!("{segment}{stamps}") };
+            script.inject(&line);
+            let (wanted, found) = (script.sent(), script.answer(&mut kept, &line));
+            assert_eq!(found, wanted, "{line}");
+            answered += u32::from(found.is_some());
+        }
+        assert!(answered > 8, "{answered}");
+        script.inject("F. 11+0 ack 12");
+        assert_eq!(script.answer(&mut kept, "F. 11+0 ack 12"), script.sent(), "without a timestamp");
+        script.pass(1000);
+        let line = format!("F. 11+0 ack 12{stamps}");
+        let times = (0..20).filter(|_| script.answer(&mut kept, &line).is_some()).count();
+        assert_eq!(times, 10, "a second");
+    }
+}

@@ -96,6 +96,6 @@ impl culm_http::Stream for Stream<'_> {
     /// After a reset there may be bytes left to read, but nobody to answer.
     #[inline]
     fn is_over(&self) -> bool {
-        self.0.is_over() || self.0.remote().is_none()
+        self.0.is_over() || self.0.ending().is_some()
     }
 }

@@ -31,6 +31,18 @@ impl Key {
         Self { remote: words(remote.0), local: words(local.0), ports }
     }
 
+    /// Returns the sender's port.
+    pub(super) fn remote_port(&self) -> u16 {
+        (self.ports as u16).swap_bytes()
+    }
+
+    /// Returns the sum of both addresses, for pseudo-headers.
+    #[inline(always)]
+    pub(super) fn sum(&self) -> Sum {
+        let [remote, local] = [self.remote, self.local];
+        Sum::ZERO.add_word(remote[0]).add_word(remote[1]).add_word(local[0]).add_word(local[1])
+    }
+
     /// Returns the addresses of sender and receiver, of either version.
     #[inline]
     pub(super) fn addresses(&self, is_version_4: bool) -> (IpAddr, IpAddr) {
@@ -75,12 +87,10 @@ impl Segment {
     #[inline(always)]
     pub(super) fn is_intact(&self, frame: &[u8]) -> bool {
         let bytes = self.of(frame);
-        let [remote, local] = [self.key.remote, self.key.local];
-        let addresses = Sum::ZERO.add_word(remote[0]).add_word(remote[1]).add_word(local[0]).add_word(local[1]);
         // Both numbers of the pseudo-header at once: a frame is shorter than 64 KiB, headers
         // included, so that their sum fits.
         let numbers = (bytes.len() as u16).wrapping_add(protocols::TCP.into());
-        addresses.add_number(numbers).add_word(culm::sum(bytes)).is_intact()
+        self.key.sum().add_number(numbers).add_word(culm::sum(bytes)).is_intact()
     }
 
     /// Returns whether it acknowledges something, and may be the one that completes a connection:

@@ -160,6 +160,6 @@ impl Stream<'_> {
 
     /// Returns the peer's address and port, while the connection is not over.
     pub fn remote(&self) -> Option<SocketAddr> {
-        (self.slot.connection.state() != State::Closed).then_some(self.slot.remote)
+        (self.slot.connection.state() != State::Closed).then(|| self.slot.remote())
     }
 }

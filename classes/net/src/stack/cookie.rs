@@ -12,14 +12,13 @@
 
 use super::classify::Key;
 use super::siphash::SipHash;
-use culm::time::{Duration, Instant};
-use culm_tcp::Options;
+use culm_tcp::{Instant, Options, Span};
 
 /// How long an epoch lasts. A cookie is good until the end of the next one.
-const EPOCH: Duration = Duration::from_secs(32);
+const EPOCH: Span = Span::from_seconds(32);
 
 /// How long a cookie has to be good still to be of use to a client.
-const SHORTEST_LIFE: Duration = Duration::from_secs(4);
+const SHORTEST_LIFE: Span = Span::from_seconds(4);
 
 /// Sizes of segments that a cookie can tell: those that links in use lead to. What is between is
 /// rounded down.
@@ -131,7 +130,7 @@ fn mask(hash: u64) -> u32 {
 }
 
 fn epoch(now: Instant) -> u64 {
-    now.microseconds() / EPOCH.as_micros() as u64
+    now.0 / u64::from(EPOCH.0)
 }
 
 #[cfg(test)]
@@ -144,7 +143,7 @@ mod tests {
     }
 
     fn at(seconds: u64) -> Instant {
-        Instant::default() + Duration::from_secs(seconds)
+        Instant(seconds * 1_000_000)
     }
 
     proptest! {

@@ -4,13 +4,13 @@
 //! Frames go to the station that the peer's came from, so no neighbour has to be found first, and
 //! what others say about addresses on the link has no influence.
 
+use super::classify::Key;
 use crate::checksum::{self, Sum};
 use crate::client::Transmitter;
 use crate::header::flags::NEEDS_CHECKSUM;
 use crate::header::segmentation::TCP_4;
 use crate::wire::{HOP_LIMIT, ecn, ethernet, ipv4, ipv6, protocols, put, tcp, types};
 use crate::{ETHERNET_HEADER, HEADROOM, MTU, Mac, PacketHeader};
-use core::net::IpAddr;
 use culm_tcp::{Header, LONGEST_HEADER};
 
 /// A station's hardware address.
@@ -53,36 +53,32 @@ impl Default for Head {
 }
 
 impl Route {
-    /// From `local` on the station `mac` to `remote`, which is reached through the station `link`.
-    pub(super) fn new(mac: Mac, link: Link, local: IpAddr, remote: IpAddr) -> Self {
+    /// From the station `mac`, to where segments with this key come from, which is reached through
+    /// the station `link`.
+    pub(super) fn new(mac: Mac, link: Link, key: &Key, is_version_4: bool) -> Self {
         let mut head = [0; LONGEST];
         let (ethernet, ip) = head.split_at_mut(ETHERNET_HEADER);
         put(ethernet, ethernet::DESTINATION, link);
         put(ethernet, ethernet::SOURCE, mac.bytes());
         let mut sum = Sum::ZERO;
-        let is_version_4 = match (local, remote) {
-            (IpAddr::V4(from), IpAddr::V4(to)) => {
-                put(ethernet, ethernet::TYPE, types::IPV4.to_be_bytes());
-                ip[ipv4::VERSION] = ipv4::VERSION_AND_LENGTH;
-                put(ip, ipv4::FRAGMENT, ipv4::DO_NOT_FRAGMENT.to_be_bytes());
-                put(ip, ipv4::TIME_TO_LIVE, [HOP_LIMIT, protocols::TCP]);
-                put(ip, ipv4::SOURCE, from.octets());
-                put(ip, ipv4::DESTINATION, to.octets());
-                sum = sum.add_bytes(&ip[..ipv4::HEADER]);
-                true
+        // Addresses lie in a key as they lie in a packet.
+        if is_version_4 {
+            put(ethernet, ethernet::TYPE, types::IPV4.to_be_bytes());
+            ip[ipv4::VERSION] = ipv4::VERSION_AND_LENGTH;
+            put(ip, ipv4::FRAGMENT, ipv4::DO_NOT_FRAGMENT.to_be_bytes());
+            put(ip, ipv4::TIME_TO_LIVE, [HOP_LIMIT, protocols::TCP]);
+            put(ip, ipv4::SOURCE, (key.local[0] as u32).to_le_bytes());
+            put(ip, ipv4::DESTINATION, (key.remote[0] as u32).to_le_bytes());
+            sum = sum.add_bytes(&ip[..ipv4::HEADER]);
+        } else {
+            put(ethernet, ethernet::TYPE, types::IPV6.to_be_bytes());
+            put(ip, ipv6::VERSION, ipv6::VERSION_ALONE);
+            put(ip, ipv6::NEXT_HEADER, [protocols::TCP, HOP_LIMIT]);
+            for (index, word) in key.local.into_iter().chain(key.remote).enumerate() {
+                put(ip, ipv6::SOURCE + 8 * index, word.to_le_bytes());
             }
-            (IpAddr::V6(from), IpAddr::V6(to)) => {
-                put(ethernet, ethernet::TYPE, types::IPV6.to_be_bytes());
-                put(ip, ipv6::VERSION, ipv6::VERSION_ALONE);
-                put(ip, ipv6::NEXT_HEADER, [protocols::TCP, HOP_LIMIT]);
-                put(ip, ipv6::SOURCE, from.octets());
-                put(ip, ipv6::DESTINATION, to.octets());
-                false
-            }
-            // Both were read from one header.
-            _ => false,
-        };
-        let pseudo = Sum::pseudo_header(local, remote, protocols::TCP, 0);
+        }
+        let pseudo = key.sum().add_number(protocols::TCP.into());
         Self { head: Head(head), sum, pseudo, is_version_4 }
     }
 
@@ -95,6 +91,11 @@ impl Route {
     /// Has frames go to another station.
     pub(super) fn set_link(&mut self, link: Link) {
         put(&mut self.head.0, ethernet::DESTINATION, link);
+    }
+
+    #[inline(always)]
+    pub(super) fn is_version_4(&self) -> bool {
+        self.is_version_4
     }
 
     /// Returns whether the device may be left to divide what is longer than a segment: the class

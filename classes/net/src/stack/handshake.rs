@@ -8,7 +8,7 @@ use super::cookie::Offer;
 use super::frame::{Link, Route, usual_segment};
 use crate::Mac;
 use crate::wire::{Ethernet, types};
-use core::net::{IpAddr, SocketAddr};
+use core::net::IpAddr;
 use culm_ip::{Cidr, is_host};
 use culm_tcp::{Flags, Header};
 
@@ -18,8 +18,7 @@ pub(super) struct UnmatchedSegment {
     /// Where its frame came from.
     pub(super) link: Link,
     pub(super) key: Key,
-    pub(super) remote: SocketAddr,
-    pub(super) local: SocketAddr,
+    pub(super) is_version_4: bool,
     pub(super) header: Header,
     /// Bytes of its payload.
     pub(super) length: u32,
@@ -42,8 +41,8 @@ impl UnmatchedSegment {
         if ethernet.destination() != mac.bytes() || link[0] & 1 != 0 {
             return None;
         }
-        let key = segment.key;
-        let (from, to) = key.addresses(ethernet.kind() == types::IPV4);
+        let (key, is_version_4) = (segment.key, ethernet.kind() == types::IPV4);
+        let (from, to) = key.addresses(is_version_4);
         let is_own = |address| addresses.iter().any(|own| own.address() == address);
         if !is_own(to) || is_own(from) || !is_station(from, addresses) {
             return None;
@@ -54,10 +53,8 @@ impl UnmatchedSegment {
             return None;
         }
         let payload = bytes.get(length..)?;
-        let remote = SocketAddr::new(from, header.source);
-        let local = SocketAddr::new(to, header.destination);
         let (length, is_marked) = (payload.len() as u32, segment.is_marked);
-        Some((Self { link, key, remote, local, header, length, is_marked }, payload))
+        Some((Self { link, key, is_version_4, header, length, is_marked }, payload))
     }
 
     /// Returns whether it brings bytes or the sender's end, and so is sent again until it is
@@ -70,13 +67,13 @@ impl UnmatchedSegment {
     pub(super) fn offer(&self) -> Offer {
         let options = &self.header.options;
         // No segment can be empty: who says so has said nothing.
-        let segment = options.mss.filter(|bytes| *bytes > 0).unwrap_or(usual_segment(self.remote.is_ipv4()));
+        let segment = options.mss.filter(|bytes| *bytes > 0).unwrap_or(usual_segment(self.is_version_4));
         Offer::new(segment, options.window_scale, options.sack_permitted)
     }
 
     /// Returns how answers get to its sender.
     pub(super) fn route(&self, mac: Mac) -> Route {
-        Route::new(mac, self.link, self.local.ip(), self.remote.ip())
+        Route::new(mac, self.link, &self.key, self.is_version_4)
     }
 }
 

@@ -14,8 +14,8 @@ pub struct Settings {
     pub gateway: Option<Ipv4Addr>,
     /// Whether to speak IPv6.
     pub ipv6: bool,
-    /// TCP connections at a time, those counted that are over and wait. Half-open ones take no
-    /// place.
+    /// TCP connections at a time. Half-open ones take no place, nor do those that are over and wait
+    /// (TIME-WAIT).
     pub connections: usize,
     /// Bytes received and not yet taken, per connection, at first: its window.
     pub receive_buffer: usize,

@@ -187,14 +187,12 @@ fn contested_place(hash: u64) -> usize {
 mod tests {
     use super::*;
     use crate::stack::classify::Key;
-    use core::net::{Ipv4Addr, SocketAddr};
     use culm_tcp::{Header, Sequence};
 
     fn syn(number: u32) -> UnmatchedSegment {
-        let endpoint = SocketAddr::new(Ipv4Addr::new(10, 0, 0, 1).into(), 80);
         let header = Header { sequence: Sequence(number), ..Header::default() };
         let (link, key, is_marked) = ([0; 6], Key::default(), false);
-        UnmatchedSegment { link, key, remote: endpoint, local: endpoint, header, length: 0, is_marked }
+        UnmatchedSegment { link, key, is_version_4: true, header, length: 0, is_marked }
     }
 
     fn at(milliseconds: u64) -> Instant {

@@ -16,7 +16,7 @@ use crate::client::Transmitter;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::{Ipv4Addr, SocketAddr};
+use core::net::SocketAddr;
 use culm::time::Instant;
 use culm_tcp::{Connection, Header, Placement, Sequence, Storage};
 
@@ -39,8 +39,6 @@ pub(super) const NONE: u16 = u16::MAX;
 pub(super) enum Phase {
     /// No connection.
     Free,
-    /// Over (TIME-WAIT): keeps its place only so that stray segments meet no other connection.
-    TimeWait,
     /// Open, with nothing under way: the application is done with what came, and the peer has
     /// acknowledged all that was sent.
     Idle,
@@ -53,7 +51,7 @@ pub(super) enum Phase {
     Closing,
 }
 
-const PHASES: usize = 6;
+const PHASES: usize = 5;
 
 #[derive(Clone, Copy)]
 struct List {
@@ -69,7 +67,6 @@ pub(super) struct Slot {
     pub(super) outbox: Outbox,
     /// How its segments get to the peer.
     pub(super) route: Route,
-    pub(super) remote: SocketAddr,
     pub(super) key: Key,
     pub(super) port: u16,
     phase: Phase,
@@ -77,7 +74,7 @@ pub(super) struct Slot {
     previous: u16,
     /// The next slot whose key has the same hash.
     chained: u16,
-    /// When a connection that closes or waits is given up.
+    /// When a connection that closes is given up.
     pub(super) limit: Instant,
     /// When it got on for the last time: came to rest, or had something acknowledged.
     pub(super) since: Instant,
@@ -116,7 +113,6 @@ impl Slot {
             inbox: Inbox::new(bytes, most),
             outbox: Outbox::new(settings.send_buffer),
             route: Route::default(),
-            remote: SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
             key: Key::default(),
             port: 0,
             phase: Phase::Free,
@@ -240,6 +236,11 @@ impl Slot {
     #[inline(always)]
     pub(super) fn awaits_large(&self) -> bool {
         self.connection.is_held()
+    }
+
+    /// Returns the peer's address and port.
+    pub(super) fn remote(&self) -> SocketAddr {
+        SocketAddr::new(self.key.addresses(self.route.is_version_4()).0, self.key.remote_port())
     }
 
     /// The connection, for the application.

@@ -23,6 +23,7 @@ use super::settings::Settings;
 use super::syn_queue::SynQueue;
 use super::table::{Phase, Table};
 use super::timer::Wheel;
+use super::waiting::Waiting;
 use super::{Clock, Secrets};
 use crate::Mac;
 use crate::client::Transmitter;
@@ -49,9 +50,6 @@ const RETRY: Duration = Duration::from_millis(20);
 /// How long a connection that the application released may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(20);
 
-/// How long a connection that is over waits, so that stray segments find nobody else.
-const TIME_WAIT: Duration = Duration::from_secs(10);
-
 /// Segments that one connection sends in a row before others get their turn: fewer in tests, which
 /// have not that many buffers.
 const BURST: usize = if cfg!(test) { 2 } else { 64 };
@@ -63,6 +61,7 @@ pub(super) struct Tcp {
     promises: Promises,
     cookies: Cookies,
     begun: Begun,
+    waiting: Waiting,
     mac: Mac,
     /// Bytes that a connection keeps for the application to read, at first and at most.
     windows: [u32; 2],
@@ -102,6 +101,7 @@ impl Tcp {
             promises: Promises::new(),
             cookies: Cookies::new(secrets.cookies),
             begun: Begun::new(count),
+            waiting: Waiting::new(count),
             mac,
             windows: Inbox::windows(settings.receive_buffer, settings.largest_receive_buffer),
             pool: Pool::new(settings.receive_pool, settings.receive_buffer),
@@ -160,9 +160,7 @@ impl Tcp {
             return;
         }
         match self.table.find(&segment.key) {
-            Some(index) if self.table[index].phase() != Phase::TimeWait && !segment.opens() => {
-                self.deliver(index, frame, segment, times);
-            }
+            Some(index) if !segment.opens() => self.deliver(index, frame, segment, times),
             found => self.ingress_unmatched(found, frame, segment, addresses, transmitter, times),
         }
     }
@@ -215,20 +213,15 @@ impl Tcp {
                 self.queue_event(index);
             }
             // Nobody reads it any more.
-            Phase::Closing => {
-                slot.consume(usize::MAX);
-                if slot.connection.state() == State::TimeWait {
-                    self.enter_time_wait(index);
-                }
-            }
-            Phase::Free | Phase::TimeWait => {}
+            Phase::Closing => slot.consume(usize::MAX),
+            Phase::Free => {}
         }
     }
 
     /// Gives a connection more memory for what comes, as far as the pool has some for its peer.
     #[cold]
     fn widen(&mut self, index: usize) {
-        let peer = match self.table[index].remote.ip() {
+        let peer = match self.table[index].remote().ip() {
             IpAddr::V4(address) => address.into(),
             IpAddr::V6(address) => IpAddr::from((address.to_bits() >> 64 << 64).to_be_bytes()),
         };
@@ -238,8 +231,8 @@ impl Tcp {
         slot.connection.keep_up_to(slot.inbox.capacity() as u32);
     }
 
-    /// Handles a segment that belongs to no connection, or may begin a new one in place of one that
-    /// is over.
+    /// Handles a segment that belongs to no open connection, or may begin a new one in place of one
+    /// that is over.
     #[cold]
     fn ingress_unmatched(
         &mut self,
@@ -250,64 +243,59 @@ impl Tcp {
         transmitter: &mut Transmitter,
         times: Times,
     ) {
-        let is_over = found.is_none_or(|index| {
-            let slot = &self.table[index];
-            slot.phase() == Phase::TimeWait || slot.connection.state() == State::Closed
-        });
-        let is_ours = is_over && self.listens(segment.local_port);
-        let read = || UnmatchedSegment::read(frame, segment, self.mac, addresses);
-        if is_ours && segment.opens() {
-            // One that may be an old one is the old connection's (RFC 6191 §2).
-            if let Some(index) = found
-                && self.table[index].connection.state() == State::TimeWait
-                && let Some((syn, _)) = read()
-                && self.table[index].connection.succeeded_by(&syn.header).is_none()
-            {
-                return self.deliver_unmatched(index, frame, segment, times);
-            }
-            let hash = self.table.hash(&segment.key);
-            if let Some(candidate) = self.syn_queue.consider(hash, times.now)
-                && let Some((syn, _)) = read()
-            {
-                self.syn_queue.push(syn, candidate);
-            }
-            return;
+        let is_listened = self.listens(segment.local_port);
+        let is_free = |index: &usize| is_listened && self.table[*index].connection.state() == State::Closed;
+        if let Some(index) = found.filter(|index| !is_free(index)) {
+            return self.deliver_unmatched(index, frame, segment, times);
         }
-        if is_ours
-            && segment.acknowledges()
-            && let Some((last, payload)) = read()
-        {
-            let (theirs, ours) = (last.header.sequence - 1, last.header.acknowledgement - 1);
+        let mac = self.mac;
+        let read = move || UnmatchedSegment::read(frame, segment, mac, addresses);
+        let hash = self.table.hash(&segment.key);
+        let is_opening = is_listened && segment.opens();
+        let over = self.waiting.find(hash, times.now).map(|over| *over);
+        if is_opening && over.is_none() {
+            return self.queue_syn(hash, read, times.now);
+        }
+        let Some((stray, payload)) = read() else { return };
+        if is_opening && over.is_some_and(|over| over.succeeded_by(&stray.header).is_some()) {
+            // One that may be an old one is the old connection's (RFC 6191 §2).
+            return self.queue_syn(hash, || Some((stray, payload)), times.now);
+        }
+        if is_listened && segment.acknowledges() {
+            let (theirs, ours) = (stray.header.sequence - 1, stray.header.acknowledgement - 1);
             // The network may bring the segment again by which the connection began that is over:
             // it must not begin another one, with the same request.
-            if let Some(index) = found.filter(|index| self.table[*index].connection.initial() == ours) {
-                return self.deliver_unmatched(index, frame, segment, times);
+            let is_first = over.is_none_or(|over| over.initial() != ours) && !self.begun.has(hash, ours.0);
+            if is_first && let Some(offer) = self.cookies.check(&segment.key, theirs.0, ours.0, times.tcp) {
+                self.waiting.forget(hash);
+                return self.complete(&stray, payload, offer, transmitter, times);
             }
-            let hash = self.table.hash(&segment.key);
-            let is_first = !self.begun.has(hash, ours.0);
-            if is_first && let Some(offer) = self.cookies.check(&segment.key, theirs.0, ours.0, times.now) {
-                return self.complete(found, &last, payload, offer, transmitter, times);
-            }
-            if found.is_none() && self.syn_queue.has_asked(hash, times.now) {
+            if over.is_none() && self.syn_queue.has_asked(hash, times.now) {
                 // The segment that completes the handshake may have been lost, or dropped because
                 // no slot was free. Stay silent: a reset would end the peer's attempt. If its
                 // connection has begun, that is over, and the peer may not have heard of it; what
                 // only acknowledges, perhaps this side's end, needs no answer.
-                if !last.wants_answer() || self.syn_queue.may_begin(hash, times.now) {
+                if !stray.wants_answer() || self.syn_queue.may_begin(hash, times.now) {
                     return;
                 }
             }
         }
-        match found {
-            Some(index) => self.deliver_unmatched(index, frame, segment, times),
-            None => {
-                if let Some((stray, _)) = UnmatchedSegment::read(frame, segment, self.mac, addresses)
-                    && let Some(reset) = reset_for(&stray.header, stray.length)
-                {
-                    // Where there is no buffer, the sender asks again.
-                    stray.route(self.mac).send_alone(transmitter, &reset);
-                }
-            }
+        let answer = match self.waiting.find(hash, times.now) {
+            Some(over) => over.answer(&stray.header, stray.length, times.tcp),
+            None => reset_for(&stray.header, stray.length),
+        };
+        if let Some(answer) = answer {
+            // Where there is no buffer, the sender asks again.
+            stray.route(mac).send_alone(transmitter, &answer);
+        }
+    }
+
+    /// Queues the SYN that `read` reads, if it is worth that.
+    fn queue_syn<'a>(&mut self, hash: u64, read: impl FnOnce() -> Option<(UnmatchedSegment, &'a [u8])>, now: Instant) {
+        if let Some(candidate) = self.syn_queue.consider(hash, now)
+            && let Some((syn, _)) = read()
+        {
+            self.syn_queue.push(syn, candidate);
         }
     }
 
@@ -457,30 +445,26 @@ impl Tcp {
         self.dirty.drain(kept..done);
     }
 
-    /// Keeps the place of a connection that is over for a while.
-    fn enter_time_wait(&mut self, index: usize) {
-        self.table[index].inbox.give_back(&mut self.pool);
-        self.table[index].limit = culm::time::now() + TIME_WAIT;
-        self.table.change(index, Phase::TimeWait);
-    }
-
     /// Draws the consequences after a connection has sent what it could: its phase, and when to
     /// look at it again.
     #[inline(always)]
     fn after_egress(&mut self, index: usize, next: Option<Instant>, now: Instant) {
         let slot = &mut self.table[index];
         match (slot.phase(), slot.connection.state()) {
-            (Phase::Closing | Phase::TimeWait, State::Closed) => return self.free(index),
-            (Phase::Closing, State::TimeWait) => self.enter_time_wait(index),
+            (Phase::Closing, State::Closed) => return self.free(index),
+            // What came is acknowledged, and nothing is left to be sent.
+            (Phase::Closing, State::TimeWait) => {
+                if let Some(rest) = slot.connection.time_wait() {
+                    self.waiting.keep(self.table.hash(&self.table[index].key), rest, now);
+                }
+                return self.free(index);
+            }
             (Phase::Open | Phase::Idle | Phase::AwaitingFirstRequest, _) => self.classify_open(index, now),
             _ => {}
         }
         let slot = &self.table[index];
-        match slot.phase() {
-            Phase::Closing => self.wheel.set(index, slot.limit),
-            // It has nothing to send.
-            Phase::TimeWait => return self.wheel.set(index, slot.limit),
-            _ => {}
+        if slot.phase() == Phase::Closing {
+            self.wheel.set(index, slot.limit);
         }
         if let Some(next) = next {
             self.wheel.set(index, next);
@@ -513,7 +497,6 @@ impl Tcp {
     fn expire(&mut self, index: usize, times: Times) {
         let slot = &mut self.table[index];
         match slot.phase() {
-            Phase::TimeWait if times.now >= slot.limit => return self.free(index),
             Phase::Closing if times.now >= slot.limit => slot.abort(),
             _ => slot.pass_time(times.tcp),
         }
@@ -536,6 +519,11 @@ impl Tcp {
     #[cfg(test)]
     pub(super) fn port(&self, index: usize) -> u16 {
         self.table[index].port
+    }
+
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.count(culm::time::now())
     }
 
     #[cfg(test)]

@@ -14,6 +14,26 @@ const STAMP_LIFE: u64 = 24 * 24 * 3_600 * 1_000_000;
 /// two sides that disagree must not keep telling each other so.
 const CHALLENGES: u8 = 10;
 
+/// The second in which acknowledgements of what is not acceptable were sent, and how many.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Challenges {
+    second: u32,
+    count: u8,
+}
+
+impl Challenges {
+    /// Returns whether one more may be sent at `now`, and counts it then.
+    pub(super) fn allow(&mut self, now: Instant) -> bool {
+        let second = (now.0 / 1_000_000) as u32;
+        if self.second != second {
+            *self = Self { second, count: 0 };
+        }
+        let is_allowed = self.count < CHALLENGES;
+        self.count += u8::from(is_allowed);
+        is_allowed
+    }
+}
+
 impl Connection<'_> {
     /// Takes a segment of this connection with `length` bytes of payload, which came at `now`, its
     /// packet with a mark of congestion if `is_marked` (CE, RFC 3168, §5). Tokens of what it
@@ -284,12 +304,7 @@ impl Connection<'_> {
     /// Acknowledges a segment that is not acceptable. One with data tells of a lost acknowledgement
     /// and is always answered; others a few times a second.
     pub(super) fn acknowledge_again(&mut self, has_data: bool, now: Instant) {
-        let second = now.0 / 1_000_000;
-        if self.challenges.0 != second {
-            self.challenges = (second, 0);
-        }
-        if has_data || self.challenges.1 < CHALLENGES {
-            self.challenges.1 = self.challenges.1.saturating_add(u8::from(!has_data));
+        if has_data || self.challenges.allow(now) {
             self.acknowledgement = Acknowledgement::Now;
         }
     }

@@ -8,7 +8,7 @@
 
 use culm_tcp::{
     Algorithm, Blocks, Connection, FEWEST_RECORDS, Flags, Header, Instant, Island, Options, Piece, Placement, Range,
-    Sent, Sequence, Settings, Span, State, Storage, Timestamps, Transmission, answer_to,
+    Sent, Sequence, Settings, Span, State, Storage, TimeWait, Timestamps, Transmission, answer_to,
 };
 
 /// The initial numbers of both sides: near the wrap, so that each script crosses it.
@@ -153,7 +153,18 @@ impl Script {
 
     /// Returns whether a SYN opens a connection in place of this one, and the least first number.
     pub fn succeeded_by(&self, line: &str) -> Option<u32> {
-        self.connection.succeeded_by(&parse(line).0).map(|first| first.since(OURS) as u32)
+        self.connection.time_wait()?.succeeded_by(&parse(line).0).map(|first| first.since(OURS) as u32)
+    }
+
+    /// Returns the next segment that is sent.
+    pub fn sent(&mut self) -> Option<String> {
+        self.connection.transmit(Instant(self.now)).map(|sent| render(&sent))
+    }
+
+    /// Returns what `kept` answers to a segment.
+    pub fn answer(&self, kept: &mut TimeWait, line: &str) -> Option<String> {
+        let (header, length) = parse(line);
+        kept.answer(&header, length, Instant(self.now)).map(|answer| render_header(&answer, 0))
     }
 
     /// Checks the next segment that is sent: all that `line` says of it.

@@ -52,8 +52,8 @@ impl Tcp {
         times: Times,
     ) -> Result<usize, Unopened> {
         let index = self.place(transmitter, times).ok_or(Unopened::Crowded)?;
-        let (port, key) = self.free_port(local, remote).ok_or(Unopened::Crowded)?;
-        let route = Route::new(self.mac, NOBODY, local, remote.ip());
+        let (port, key) = self.free_port(local, remote, times.now).ok_or(Unopened::Crowded)?;
+        let route = Route::new(self.mac, NOBODY, &key, remote.is_ipv4());
         let initial = Sequence::initial(times.tcp, self.cookies.number(&key));
         let settings = settings(port, remote.port(), self.windows);
         let (segment, usual_segment) = (route.segment(), route.usual_segment());
@@ -63,7 +63,7 @@ impl Tcp {
         slot.connection.reopen(settings, times.tcp);
         slot.connection.keep_up_to(self.windows[0]);
         slot.outbox.clear();
-        (slot.route, slot.remote, slot.port) = (route, remote, port);
+        (slot.route, slot.port) = (route, port);
         (slot.new, slot.fresh, slot.rests) = (false, true, false);
         (slot.since, slot.confirmed, slot.unacknowledged) = (times.now, Instant::default(), 0);
         self.mark_dirty(index);
@@ -72,7 +72,7 @@ impl Tcp {
 
     /// Returns a port from which no connection to `remote` is known, and the key of one. Where it
     /// is looked for first, nobody else can tell, and differs from peer to peer (RFC 6056, §3.3.3).
-    fn free_port(&mut self, local: IpAddr, remote: SocketAddr) -> Option<(u16, Key)> {
+    fn free_port(&mut self, local: IpAddr, remote: SocketAddr, now: Instant) -> Option<(u16, Key)> {
         let count = u32::from(PORTS.end() - PORTS.start()) + 1;
         let key = |port| Key::new((remote.ip(), remote.port()), (local, port));
         let first = self.cookies.number(&key(0)).wrapping_add(self.connects);
@@ -81,7 +81,8 @@ impl Tcp {
         (0..count).find_map(|more| {
             let port = PORTS.start() + (first.wrapping_add(more) % count) as u16;
             let key = key(port);
-            self.table.find(&key).is_none().then_some((port, key))
+            let is_known = self.table.find(&key).is_some() || self.waiting.find(self.table.hash(&key), now).is_some();
+            (!is_known).then_some((port, key))
         })
     }
 }

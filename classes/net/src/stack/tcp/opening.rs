@@ -32,32 +32,27 @@ pub(in crate::stack) fn settings(source: u16, destination: u16, windows: [u32; 2
         // Off unless the application asks for it (RFC 9293 §3.8.4).
         keep_alive: None,
         attempts: ATTEMPTS,
-        // The stack keeps that time, and ends it early where places are short.
+        // What waits is no connection of the stack's any more.
         time_wait: Span(u32::MAX),
     }
 }
 
 impl Tcp {
     fn settings_for(&self, segment: &UnmatchedSegment, initial: Sequence, route: &Route) -> Settings {
-        let settings = settings(segment.local.port(), segment.remote.port(), self.windows);
+        let settings = settings(segment.header.destination, segment.header.source, self.windows);
         let (segment, usual_segment) = (route.segment(), route.usual_segment());
         Settings { initial, segment, usual_segment, stamp_offset: self.stamp_offset, ..settings }
     }
 
-    /// Begins the connection whose handshake the received segment completes. `found` is the slot of
-    /// one that is over.
+    /// Begins the connection whose handshake the received segment completes.
     pub(super) fn complete(
         &mut self,
-        found: Option<usize>,
         last: &UnmatchedSegment,
         payload: &[u8],
         offer: Offer,
         transmitter: &mut Transmitter,
         times: Times,
     ) {
-        if let Some(index) = found {
-            self.free(index);
-        }
         self.promises.come(times.now);
         let Some(index) = self.place(transmitter, times) else {
             self.crowded += 1;
@@ -70,7 +65,7 @@ impl Tcp {
         slot.connection.resume(settings, &offer.options(), &last.header, times.tcp);
         slot.connection.keep_up_to(self.windows[0]);
         slot.outbox.clear();
-        (slot.route, slot.remote, slot.port) = (route, last.remote, last.local.port());
+        (slot.route, slot.port) = (route, last.header.destination);
         (slot.new, slot.fresh, slot.rests) = (true, true, false);
         (slot.since, slot.confirmed, slot.unacknowledged) = (times.now, Instant::default(), 0);
         slot.receive_rarely(&last.header, payload, last.is_marked, times.tcp);
@@ -112,7 +107,7 @@ impl Tcp {
     /// asks again, when there is another one.
     fn answer(&mut self, syn: &UnmatchedSegment, transmitter: &mut Transmitter, times: Times) -> bool {
         let hash = self.table.hash(&syn.key);
-        let mut cookies = self.cookies.make(&syn.key, syn.header.sequence.0, syn.offer(), times.now);
+        let mut cookies = self.cookies.make(&syn.key, syn.header.sequence.0, syn.offer(), times.tcp);
         let Some(ours) = cookies.find(|cookie| !self.begun.has(hash, *cookie)) else {
             self.syn_queue.unanswered += 1;
             return false;

@@ -3,13 +3,12 @@
 //! A place is always looked for in the same order, and found at once:
 //!
 //! 1. a free one;
-//! 2. that of a connection that is over and only waits (TIME-WAIT), oldest first;
-//! 3. that of an idle connection, that is, the application has nothing under way on it and all that
+//! 2. that of an idle connection, that is, the application has nothing under way on it and all that
 //!    was sent is acknowledged; the one whose time of grace is over longest: [`GRACE`] after its
 //!    last answer was acknowledged, [`FIRST_GRACE`] after it connected if it was not answered yet.
 //!    That time counts as far as all is known that had come by then: what waits in the receive
 //!    queue may be its next request;
-//! 4. that of a connection whose peer has taken nothing of what was sent to it for [`STALL`].
+//! 3. that of a connection whose peer has taken nothing of what was sent to it for [`STALL`].
 //!
 //! A connection with a request under way is never ended but by the last of these.
 
@@ -45,8 +44,7 @@ impl Tcp {
     /// Returns the number of places that new connections would get at once, counted up to `most`;
     /// those of connections that stall are left out.
     fn spare(&self, most: usize) -> usize {
-        let empty = self.table.count(Phase::Free) + self.table.count(Phase::TimeWait);
-        let mut spare = empty.min(most);
+        let mut spare = self.table.count(Phase::Free).min(most);
         for (phase, grace) in IDLE_PHASES {
             let idle = self.table.all(phase).take_while(|index| self.heard >= self.table[*index].since + grace);
             spare += idle.take(most - spare).count();
@@ -56,10 +54,7 @@ impl Tcp {
 
     /// Returns the slot that a new connection would get.
     fn candidate(&mut self, now: Instant) -> Option<usize> {
-        if let Some(index) = self.table.first(Phase::Free).or_else(|| self.table.first(Phase::TimeWait)) {
-            return Some(index);
-        }
-        self.longest_idle().or_else(|| self.stalled(now))
+        self.table.first(Phase::Free).or_else(|| self.longest_idle()).or_else(|| self.stalled(now))
     }
 
     /// Returns the idle connection whose time of grace is over for longest.
@@ -113,7 +108,7 @@ impl Tcp {
                 slot.abort();
                 self.resets += 1;
             }
-            Phase::TimeWait | Phase::Closing => {}
+            Phase::Closing => {}
         }
         if slot.is_open() {
             self.evicted += 1;

@@ -58,7 +58,7 @@ impl Tcp {
     pub(in crate::stack) fn tell_heard(&self, now: Instant, mut tell: impl FnMut(IpAddr, Link)) {
         for slot in (0..self.table.len()).filter_map(|index| self.table.get(index)) {
             if slot.phase() != Phase::Free && now < slot.confirmed + LATELY {
-                tell(slot.remote.ip(), slot.route.link());
+                tell(slot.remote().ip(), slot.route.link());
             }
         }
     }
@@ -69,7 +69,7 @@ impl Tcp {
     pub(in crate::stack) fn keep_to(&mut self, addresses: &[Cidr]) {
         for index in 0..self.table.len() {
             let slot = &mut self.table[index];
-            let (_, local) = slot.key.addresses(slot.remote.is_ipv4());
+            let (_, local) = slot.key.addresses(slot.route.is_version_4());
             if slot.phase() == Phase::Free || addresses.iter().any(|own| own.address() == local) {
                 continue;
             }

@@ -81,7 +81,7 @@ fn only_a_later_syn_takes_the_place_of_a_connection_in_time_wait() {
     station.send(&mut lan, ACK | FIN, b"");
     lan.pass(5);
     let _ = station.receive(&mut lan);
-    assert_eq!(lan.stack.tcp.count(Phase::TimeWait), 1);
+    assert_eq!(lan.stack.tcp.waiting(), 1);
     for old in [77, 80, station.next] {
         lan.wire.to_stack.push_back(Station { next: old, ..station }.segment(SYN, b""));
         lan.pass(5);
@@ -94,6 +94,43 @@ fn only_a_later_syn_takes_the_place_of_a_connection_in_time_wait() {
     lan.pass(5);
     assert!(next.receive(&mut lan).iter().any(|(_, payload)| payload == b"answer"));
     assert_eq!(lan.stack.counts().opened, 2);
+}
+
+/// A connection that is over takes no place from anybody, and yet what comes late finds it: the
+/// peer's end is acknowledged as often as it comes, but for more than ten a second (RFC 5961 §7),
+/// and a reset ends nothing (RFC 1337). Nobody knows of it after a minute.
+#[test]
+fn a_connection_that_is_over_has_no_place_and_is_known() {
+    let mut lan = server(1);
+    lan.server = answer_and_end;
+    let mut stations = [Station::new(0), Station::new(1), Station::new(2)];
+    for station in &mut stations {
+        station.shake_hands(&mut lan);
+        station.send(&mut lan, ACK, b"pay");
+        lan.pass(5);
+        assert!(station.receive(&mut lan).iter().any(|(_, payload)| payload == b"answer"));
+        station.send(&mut lan, ACK | FIN, b"");
+        lan.pass(5);
+        assert!(matches!(station.receive(&mut lan)[..], [(ACK, _)]));
+        assert_eq!(lan.stack.tcp.count(Phase::Free), 1);
+    }
+    assert_eq!((lan.stack.tcp.waiting(), lan.stack.counts().evicted), (3, 0));
+    let [station, ..] = &mut stations;
+    let (end, seen) = (Station { next: station.next - 1, ..*station }, station.seen);
+    lan.pass(1000);
+    for _ in 0..20 {
+        lan.wire.to_stack.push_back(station.segment(RST, b""));
+        lan.wire.to_stack.push_back(station.segment(ACK, b""));
+        lan.wire.to_stack.push_back(end.segment(ACK | FIN, b""));
+        lan.pass(2);
+    }
+    let answers = station.receive(&mut lan);
+    assert_eq!(answers, [const { (ACK, Vec::new()) }; 10]);
+    assert_eq!(station.seen, seen);
+    lan.pass(60_000);
+    lan.wire.to_stack.push_back(end.segment(ACK | FIN, b""));
+    lan.pass(5);
+    assert!(matches!(station.receive(&mut lan)[..], [(RST, _)]));
 }
 
 /// The network may double a segment, and bring the second one late. In TIME-WAIT the request that

@@ -1,0 +1,108 @@
+//! Connections that are over, for as long as late segments of theirs may come (TIME-WAIT, RFC 9293
+//! §3.6.1).
+//!
+//! A place with its buffers is free once both sides have closed: what is left is a record of some
+//! bytes here. Records lie in sets, one of which the hash of the connection's key chooses, and a
+//! new record takes the place of the one in its set that ends first. So where connections end
+//! faster than there is room for, the oldest wait shorter. Nothing has to be done when a record
+//! ends: it is passed over from then on.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use culm::time::{Duration, Instant};
+use culm_tcp::TimeWait;
+
+/// How long a connection that is over waits: as long as Linux's do, half a minute being a long life
+/// for a segment (RFC 9293 §3.4.2 has two).
+const TIME_WAIT: Duration = Duration::from_secs(60);
+
+/// Records in a set; there is a set for each place of a connection.
+const SET: usize = 4;
+
+/// A connection that is over.
+#[derive(Clone, Copy, Default)]
+struct Record {
+    /// The keyed hash of its addresses and ports, which stands for them: of so many bits, no two
+    /// are the same that anybody could find.
+    hash: u64,
+    /// When it ends; long ago where there is none.
+    until: Instant,
+    rest: TimeWait,
+}
+
+/// The connections that are over.
+pub(super) struct Waiting {
+    /// A power of two of sets, or none.
+    records: Box<[[Record; SET]]>,
+}
+
+impl Waiting {
+    /// None is over. There are so many places for connections.
+    pub(super) fn new(places: usize) -> Self {
+        let sets = if places == 0 { 0 } else { places.next_power_of_two() };
+        Self { records: vec![[Record::default(); SET]; sets].into_boxed_slice() }
+    }
+
+    /// Returns the set of a hash.
+    #[inline]
+    fn set(&mut self, hash: u64) -> &mut [Record] {
+        let index = (hash >> 32) as usize & self.records.len().wrapping_sub(1);
+        self.records.get_mut(index).map_or(&mut [], |set| set)
+    }
+
+    /// Returns the connection that is over and waits, whose key has this hash.
+    #[inline]
+    pub(super) fn find(&mut self, hash: u64, now: Instant) -> Option<&mut TimeWait> {
+        let record = self.set(hash).iter_mut().find(|record| record.hash == hash && now < record.until)?;
+        Some(&mut record.rest)
+    }
+
+    /// Keeps what is left of a connection, whose key has this hash.
+    pub(super) fn keep(&mut self, hash: u64, rest: TimeWait, now: Instant) {
+        if let Some(first) = self.set(hash).iter_mut().min_by_key(|record| record.until) {
+            *first = Record { hash, until: now + TIME_WAIT, rest };
+        }
+    }
+
+    /// Forgets the connection whose key has this hash: another one has begun.
+    pub(super) fn forget(&mut self, hash: u64) {
+        for record in self.set(hash).iter_mut().filter(|record| record.hash == hash) {
+            record.until = Instant::default();
+        }
+    }
+
+    /// How many wait at `now`.
+    #[cfg(test)]
+    pub(super) fn count(&self, now: Instant) -> usize {
+        self.records.as_flattened().iter().filter(|record| now < record.until).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::default() + Duration::from_secs(100 + seconds)
+    }
+
+    #[test]
+    fn a_connection_waits_for_its_time() {
+        let mut waiting = Waiting::new(3);
+        waiting.keep(7, TimeWait::default(), at(0));
+        assert!(waiting.find(7, at(59)).is_some() && waiting.find(8, at(59)).is_none());
+        assert!(waiting.find(7, at(60)).is_none());
+        waiting.keep(7, TimeWait::default(), at(70));
+        waiting.forget(7);
+        assert!(waiting.find(7, at(70)).is_none());
+        assert!(Waiting::new(0).find(7, at(0)).is_none());
+    }
+
+    #[test]
+    fn the_oldest_of_a_set_makes_way() {
+        let mut waiting = Waiting::new(1);
+        (0..6).for_each(|number| waiting.keep(number << 40, TimeWait::default(), at(number)));
+        let left: std::vec::Vec<_> = (0..6).filter(|number| waiting.find(number << 40, at(6)).is_some()).collect();
+        assert_eq!(left, [2, 3, 4, 5]);
+    }
+}

@@ -1,0 +1,103 @@
+//! What is left of a connection in TIME-WAIT: what late segments need, and a new connection between
+//! the same addresses and ports, in so few bytes that the connection's own place need not wait.
+
+use super::receive::Challenges;
+use super::{Connection, State};
+use crate::header::{Flags, Header};
+use crate::options::{Options, Timestamps};
+use crate::sequence::{Range, Sequence};
+use crate::time::Instant;
+
+/// How far the first number of the next connection is from the last of this one: further than
+/// what may still be on the way.
+const DISTANCE: u32 = (1 << 16) + 2;
+
+/// A connection in TIME-WAIT, for whoever keeps this in place of the [`Connection`]: both sides
+/// have closed, and what came is acknowledged. How long it lasts is up to its owner.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TimeWait {
+    /// The number of this side's SYN, and the one behind its FIN.
+    initial: Sequence,
+    nxt: Sequence,
+    /// The number behind the peer's FIN.
+    next: Sequence,
+    /// The peer's timestamp that is echoed, where both sides have timestamps.
+    recent_stamp: Option<u32>,
+    stamp_offset: u32,
+    /// The window as it stands on the wire.
+    window: u16,
+    challenges: Challenges,
+}
+
+impl TimeWait {
+    /// Returns the number of this side's SYN.
+    pub fn initial(&self) -> Sequence {
+        self.initial
+    }
+
+    /// Returns the answer to a segment with `length` bytes of payload, which came at `now`: what
+    /// was acknowledged, once more (RFC 9293, §3.10.7.4). There is none to what only acknowledges
+    /// this side's end, to a reset, which must not end the wait either (RFC 1337, §3, F1), and to
+    /// more than a few segments a second (RFC 5961, §7).
+    pub fn answer(&mut self, segment: &Header, length: u32, now: Instant) -> Option<Header> {
+        let flags = segment.flags;
+        let has_content = length > 0 || flags.has(Flags::SYN) || flags.has(Flags::FIN);
+        // Without a timestamp where there are some it is dropped (RFC 7323, §3.2); an old one is
+        // answered (§5.3).
+        let is_old = match (self.recent_stamp, segment.options.timestamps) {
+            (Some(recent), stamps) => (stamps?.value.wrapping_sub(recent) as i32) < 0,
+            (None, _) => false,
+        };
+        let is_news = has_content || is_old || segment.sequence != self.next;
+        if flags.has(Flags::RST) || !is_news || !self.challenges.allow(now) {
+            return None;
+        }
+        let value = now.milliseconds().wrapping_add(self.stamp_offset);
+        let timestamps = self.recent_stamp.map(|echo| Timestamps { value, echo });
+        Some(Header {
+            source: segment.destination,
+            destination: segment.source,
+            sequence: self.nxt,
+            acknowledgement: self.next,
+            flags: Flags::ACK,
+            window: self.window,
+            options: Options { timestamps, ..Options::default() },
+        })
+    }
+
+    /// Returns whether `syn` opens a new connection in place of this one: if it is certainly later
+    /// than all that was sent in this one, by its timestamp or by its number (RFC 9293, §3.6.1; RFC
+    /// 6191, §2). Gives the least initial number of this side then; one by [`Sequence::initial`] is
+    /// greater nearly always. Any other SYN is for [`Self::answer`].
+    pub fn succeeded_by(&self, syn: &Header) -> Option<Sequence> {
+        let unwanted = Flags::ACK.with(Flags::RST).with(Flags::FIN);
+        let is_syn = syn.flags.has(Flags::SYN) && syn.flags.without(unwanted) == syn.flags;
+        let is_later = syn.sequence.is_after(self.next);
+        let is_new = match (syn.options.timestamps, self.recent_stamp) {
+            (Some(_), None) => true,
+            (Some(stamps), Some(recent)) => match stamps.value.wrapping_sub(recent) as i32 {
+                0 => is_later,
+                passed => passed > 0,
+            },
+            (None, _) => is_later,
+        };
+        (is_syn && is_new).then_some(self.nxt + DISTANCE)
+    }
+}
+
+impl Connection<'_> {
+    /// Returns what is to be kept of this connection in its place, if it is in TIME-WAIT; to be
+    /// asked after [`Self::transmit`], which may still have to acknowledge the peer's end.
+    pub fn time_wait(&self) -> Option<TimeWait> {
+        let window = Range { start: self.incoming.next, end: self.announced }.length() >> self.receive_scale;
+        (self.state == State::TimeWait).then(|| TimeWait {
+            initial: self.settings.initial,
+            nxt: self.nxt,
+            next: self.incoming.next,
+            recent_stamp: self.has_stamps.then_some(self.recent_stamp),
+            stamp_offset: self.settings.stamp_offset,
+            window: window.min(u16::MAX.into()) as u16,
+            challenges: self.challenges,
+        })
+    }
+}
