@@ -504,7 +504,7 @@ pub(crate) fn put<S: Stream, const COUNT: usize>(
 /// copies them.
 #[inline]
 fn put_static<S: Stream>(bytes: &'static [u8], stream: &mut S, tally: &mut Tally) -> Option<()> {
-    if stream.room() < bytes.len() || stream.send_static(bytes) < bytes.len() {
+    if !stream.send_static_whole(bytes) {
         return None;
     }
     tally.bytes += bytes.len() as u64;

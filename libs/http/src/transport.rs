@@ -37,6 +37,12 @@ pub trait Stream {
         self.send(bytes)
     }
 
+    /// Hands over bytes to send that stay where they are, all or none; returns whether they were
+    /// taken. A transport that copies them takes them if they find room.
+    fn send_static_whole(&mut self, bytes: &'static [u8]) -> bool {
+        self.room() >= bytes.len() && self.send_static(bytes) == bytes.len()
+    }
+
     /// Hands over up to `count` bytes that `fill` writes to where they are sent from. It is given
     /// the room that lies side by side there, `count` bytes at most, and returns how many it has
     /// written, from the front. So content that is not the server's own memory is copied once.

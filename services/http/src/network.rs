@@ -72,6 +72,12 @@ impl culm_http::Stream for Stream<'_> {
     }
 
     #[inline]
+    fn send_static_whole(&mut self, bytes: &'static [u8]) -> bool {
+        // None of what is referred to takes room, and a file's bytes are taken all or not at all.
+        self.0.send_static(bytes) == bytes.len()
+    }
+
+    #[inline]
     fn send_with(&mut self, count: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
         self.0.send_with(count, fill)
     }

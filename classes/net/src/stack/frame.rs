@@ -9,7 +9,7 @@ use crate::checksum::{self, Sum};
 use crate::client::Transmitter;
 use crate::header::flags::NEEDS_CHECKSUM;
 use crate::header::segmentation::TCP_4;
-use crate::wire::{HOP_LIMIT, ecn, ethernet, ipv4, ipv6, protocols, put, tcp, types};
+use crate::wire::{self, HOP_LIMIT, ecn, ethernet, ipv4, ipv6, protocols, put, tcp, types};
 use crate::{ETHERNET_HEADER, HEADROOM, MTU, Mac, PacketHeader};
 use culm_tcp::{Header, LONGEST_HEADER};
 
@@ -86,6 +86,12 @@ impl Route {
     #[inline(always)]
     pub(super) fn link(&self) -> Link {
         core::array::from_fn(|index| self.head.0[ethernet::DESTINATION + index])
+    }
+
+    /// Returns whether frames go to this station.
+    #[inline(always)]
+    pub(super) fn is_through(&self, link: &Link) -> bool {
+        wire::array(&self.head.0, ethernet::DESTINATION) == Some(link)
     }
 
     /// Has frames go to another station.

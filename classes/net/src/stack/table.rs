@@ -68,6 +68,8 @@ pub(super) struct Slot {
     /// How its segments get to the peer.
     pub(super) route: Route,
     pub(super) key: Key,
+    /// The key's, by [`Table::hash`].
+    pub(super) hash: u64,
     pub(super) port: u16,
     phase: Phase,
     next: u16,
@@ -114,6 +116,7 @@ impl Slot {
             outbox: Outbox::new(settings.send_buffer),
             route: Route::default(),
             key: Key::default(),
+            hash: 0,
             port: 0,
             phase: Phase::Free,
             next: NONE,
@@ -340,14 +343,14 @@ impl Table {
     }
 
     #[inline]
-    fn bucket(&self, key: &Key) -> usize {
-        self.hash(key) as usize & (self.buckets.len() - 1)
+    fn bucket(&self, hash: u64) -> usize {
+        hash as usize & (self.buckets.len() - 1)
     }
 
-    /// The slot of the connection with this key.
+    /// The slot of the connection with this key, whose [`Self::hash`] is given too.
     #[inline]
-    pub(super) fn find(&self, key: &Key) -> Option<usize> {
-        let mut at = self.buckets[self.bucket(key)];
+    pub(super) fn find(&self, key: &Key, hash: u64) -> Option<usize> {
+        let mut at = self.buckets[self.bucket(hash)];
         while at != NONE {
             let slot = &self.slots[usize::from(at)];
             if slot.key == *key {
@@ -358,11 +361,11 @@ impl Table {
         None
     }
 
-    /// Gives a free slot to the connection with this key.
-    pub(super) fn occupy(&mut self, index: usize, key: Key) {
-        let bucket = self.bucket(&key);
+    /// Gives a free slot to the connection with this key, whose [`Self::hash`] is given too.
+    pub(super) fn occupy(&mut self, index: usize, key: Key, hash: u64) {
+        let bucket = self.bucket(hash);
         let slot = &mut self.slots[index];
-        slot.key = key;
+        (slot.key, slot.hash) = (key, hash);
         slot.chained = self.buckets[bucket];
         self.buckets[bucket] = index as u16;
         self.change(index, Phase::Open);
@@ -370,7 +373,7 @@ impl Table {
 
     /// Takes the connection out of its slot.
     pub(super) fn vacate(&mut self, index: usize) {
-        let bucket = self.bucket(&self.slots[index].key);
+        let bucket = self.bucket(self.slots[index].hash);
         let after = core::mem::replace(&mut self.slots[index].chained, NONE);
         let mut at = self.buckets[bucket];
         if usize::from(at) == index {

@@ -159,9 +159,10 @@ impl Tcp {
         {
             return;
         }
-        match self.table.find(&segment.key) {
+        let hash = self.table.hash(&segment.key);
+        match self.table.find(&segment.key, hash) {
             Some(index) if !segment.opens() => self.deliver(index, frame, segment, times),
-            found => self.ingress_unmatched(found, frame, segment, addresses, transmitter, times),
+            found => self.ingress_unmatched(found, hash, frame, segment, addresses, transmitter, times),
         }
     }
 
@@ -175,7 +176,7 @@ impl Tcp {
         let slot = &mut self.table[index];
         let is_marked = segment.is_marked;
         match wire::array(frame, ethernet::SOURCE) {
-            Some(link) if *link != slot.route.link() => {
+            Some(link) if !slot.route.is_through(link) => {
                 if slot.receive_from(*link, header, payload, is_marked, times.tcp) {
                     slot.confirmed = times.now;
                 }
@@ -234,9 +235,11 @@ impl Tcp {
     /// Handles a segment that belongs to no open connection, or may begin a new one in place of one
     /// that is over.
     #[cold]
+    #[expect(clippy::too_many_arguments, reason = "what is known of the segment, and what it may change")]
     fn ingress_unmatched(
         &mut self,
         found: Option<usize>,
+        hash: u64,
         frame: &[u8],
         segment: &Segment,
         addresses: &[Cidr],
@@ -250,7 +253,6 @@ impl Tcp {
         }
         let mac = self.mac;
         let read = move || UnmatchedSegment::read(frame, segment, mac, addresses);
-        let hash = self.table.hash(&segment.key);
         let is_opening = is_listened && segment.opens();
         let over = self.waiting.find(hash, times.now).map(|over| *over);
         if is_opening && over.is_none() {
@@ -268,7 +270,7 @@ impl Tcp {
             let is_first = over.is_none_or(|over| over.initial() != ours) && !self.begun.has(hash, ours.0);
             if is_first && let Some(offer) = self.cookies.check(&segment.key, theirs.0, ours.0, times.tcp) {
                 self.waiting.forget(hash);
-                return self.complete(&stray, payload, offer, transmitter, times);
+                return self.complete(&stray, hash, payload, offer, transmitter, times);
             }
             if over.is_none() && self.syn_queue.has_asked(hash, times.now) {
                 // The segment that completes the handshake may have been lost, or dropped because
@@ -455,7 +457,7 @@ impl Tcp {
             // What came is acknowledged, and nothing is left to be sent.
             (Phase::Closing, State::TimeWait) => {
                 if let Some(rest) = slot.connection.time_wait() {
-                    self.waiting.keep(self.table.hash(&self.table[index].key), rest, now);
+                    self.waiting.keep(slot.hash, rest, now);
                 }
                 return self.free(index);
             }

@@ -58,7 +58,7 @@ impl Tcp {
         let settings = settings(port, remote.port(), self.windows);
         let (segment, usual_segment) = (route.segment(), route.usual_segment());
         let settings = Settings { initial, segment, usual_segment, stamp_offset: self.stamp_offset, ..settings };
-        self.table.occupy(index, key);
+        self.table.occupy(index, key, self.table.hash(&key));
         let slot = &mut self.table[index];
         slot.connection.reopen(settings, times.tcp);
         slot.connection.keep_up_to(self.windows[0]);
@@ -81,7 +81,8 @@ impl Tcp {
         (0..count).find_map(|more| {
             let port = PORTS.start() + (first.wrapping_add(more) % count) as u16;
             let key = key(port);
-            let is_known = self.table.find(&key).is_some() || self.waiting.find(self.table.hash(&key), now).is_some();
+            let hash = self.table.hash(&key);
+            let is_known = self.table.find(&key, hash).is_some() || self.waiting.find(hash, now).is_some();
             (!is_known).then_some((port, key))
         })
     }

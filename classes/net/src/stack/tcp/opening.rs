@@ -44,10 +44,11 @@ impl Tcp {
         Settings { initial, segment, usual_segment, stamp_offset: self.stamp_offset, ..settings }
     }
 
-    /// Begins the connection whose handshake the received segment completes.
+    /// Begins the connection whose handshake the received segment completes. Its key has this hash.
     pub(super) fn complete(
         &mut self,
         last: &UnmatchedSegment,
+        hash: u64,
         payload: &[u8],
         offer: Offer,
         transmitter: &mut Transmitter,
@@ -60,7 +61,7 @@ impl Tcp {
         };
         let route = last.route(self.mac);
         let settings = self.settings_for(last, last.header.acknowledgement - 1, &route);
-        self.table.occupy(index, last.key);
+        self.table.occupy(index, last.key, hash);
         let slot = &mut self.table[index];
         slot.connection.resume(settings, &offer.options(), &last.header, times.tcp);
         slot.connection.keep_up_to(self.windows[0]);
@@ -71,7 +72,6 @@ impl Tcp {
         slot.receive_rarely(&last.header, payload, last.is_marked, times.tcp);
         if matches!(slot.connection.state(), State::Established | State::CloseWait) {
             self.opened += 1;
-            let hash = self.table.hash(&last.key);
             self.syn_queue.begin(hash, times.now);
             self.begun.remember(hash, last.header.acknowledgement.0.wrapping_sub(1));
             self.mark_dirty(index);

@@ -23,7 +23,7 @@ impl Tcp {
     fn find_quoted(&self, quoted: &Quoted) -> Option<usize> {
         let (local, remote) = quoted.ports();
         let key = Key::new((quoted.destination, remote), (quoted.source, local));
-        self.table.find(&key).filter(|_| quoted.protocol == protocols::TCP)
+        self.table.find(&key, self.table.hash(&key)).filter(|_| quoted.protocol == protocols::TCP)
     }
 
     /// Takes the message that a packet of TCP's was too big, for a path that carries `limit` bytes.
