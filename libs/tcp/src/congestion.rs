@@ -58,7 +58,7 @@ impl Congestion {
         self.window
     }
 
-    /// Returns the window in bytes below which slow start grows it; at least two segments.
+    /// Returns the window in bytes up to which slow start grows it; at least two segments.
     #[inline]
     pub fn threshold(&self) -> u32 {
         self.threshold
@@ -76,7 +76,7 @@ impl Congestion {
     #[inline]
     pub fn acknowledged(&mut self, bytes: u32, now: Instant, round_trip: Span) {
         if self.window < self.threshold {
-            self.window = self.window.saturating_add(bytes.min(GROWTH * self.segment)).min(LARGEST);
+            self.window = self.window.saturating_add(bytes.min(GROWTH * self.segment)).min(self.threshold);
             return;
         }
         let aim = match self.algorithm {
@@ -98,7 +98,7 @@ impl Congestion {
         };
         self.cubic.lost(self.window);
         self.credit = 0;
-        self.threshold = kept.max(2 * self.segment);
+        self.threshold = kept.clamp(2 * self.segment, LARGEST);
     }
 
     /// Leaves one segment of the window: a retransmission timeout has passed (RFC 5681, §3.1).

@@ -113,7 +113,7 @@ impl<'s> Incoming<'s> {
 
     /// Notes the bytes of `payload` that are in order already, or else those on an island that has
     /// all of it.
-    fn note_duplicate(&mut self, payload: Range) {
+    pub fn note_duplicate(&mut self, payload: Range) {
         if payload.start.is_before(self.next) && !payload.is_empty() {
             self.duplicate = Some(Range { start: payload.start, end: payload.end.min(self.next) });
         } else if self.known().iter().any(|island| contains(island.range, payload)) {

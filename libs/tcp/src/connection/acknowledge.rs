@@ -79,7 +79,7 @@ impl Connection<'_> {
             // A peer that answers is there, however long its window stays closed.
             self.timeouts = 0;
         }
-        if news.delivered == 0 && outstanding == 0 {
+        if news.delivered == 0 && outstanding == 0 && !news.is_duplicate {
             return;
         }
         self.measure(header, &news, now);

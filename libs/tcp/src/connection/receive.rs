@@ -213,6 +213,10 @@ impl Connection<'_> {
                 if self.state == State::TimeWait && header.flags.has(Flags::FIN) {
                     self.enter_time_wait(now);
                 }
+                if self.can_receive() {
+                    // Data that is acknowledged already (RFC 2883, §4.1).
+                    self.incoming.note_duplicate(Range::new(header.sequence, length));
+                }
                 self.acknowledge_again(length > 0 || header.flags.has(Flags::FIN), now);
             }
             return None;

@@ -288,7 +288,7 @@ fn parse(line: &str) -> (Header, u32) {
 }
 
 /// Writes a segment of this side's.
-fn render(sent: &Transmission) -> String {
+pub fn render(sent: &Transmission) -> String {
     render_header(&sent.header, sent.length) + if sent.is_ect { " ect" } else { "" }
 }
 
