@@ -4,7 +4,7 @@ use crate::{PATIENCE, require};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Sends `request`, reads until the peer is done. None where the connection fails.
 pub fn exchange(address: SocketAddr, request: &[u8]) -> Option<Vec<u8>> {
@@ -54,6 +54,17 @@ pub fn try_run(seconds: u32, program: &str, arguments: &[&str]) -> Output {
         .unwrap_or_else(|error| panic!("`{program}` cannot be started: {error}"))
 }
 
+/// Waits until a station answers a ping, however long it takes to come up.
+///
+/// # Panics
+/// Where it does not within [`PATIENCE`].
+pub fn wait_for_ping(address: &str) {
+    let until = Instant::now() + PATIENCE;
+    while !try_run(5, "ping", &["-n", "-c", "1", "-W", "1", address]).status.success() {
+        assert!(Instant::now() < until, "{address} does not answer");
+    }
+}
+
 /// Asks for echoes and checks that all of them come, whole, of so many bytes each.
 ///
 /// # Panics
@@ -64,6 +75,18 @@ pub fn answers_pings(address: &str, size: usize) {
     // Where content does not come back as it was, it says which byte.
     assert!(!said.contains("wrong data"), "{said}");
 }
+
+/// Options of chromium for a test: it needs no screen, and asks nobody but whom it is told to.
+pub const HEADLESS: [&str; 8] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+];
 
 /// A program that goes on beside the test. Dropping it ends it.
 #[derive(Debug)]

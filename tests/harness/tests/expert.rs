@@ -6,7 +6,7 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
-use culm_tests_harness::client::{Background, curl, run};
+use culm_tests_harness::client::{Background, curl, run, wait_for_ping};
 use culm_tests_harness::{Boot, PATIENCE, artefacts, on_a_wire, on_wires, wire};
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -122,7 +122,7 @@ const BULK_WIRE: (&str, &str) = (wire::DEVICE, "198.18.0.1/24");
 #[test]
 fn bulk_is_sent_once_and_in_order() {
     on_wires(bulk_boot(), &[BULK_WIRE], |machine| {
-        run(60, "ping", &["-n", "-c", "1", "-w", "50", "198.18.0.2"]);
+        wait_for_ping("198.18.0.2");
         let capture = Capture::start("expert-bulk");
         bulk();
         let notes = capture.end();
@@ -135,7 +135,7 @@ fn bulk_is_sent_once_and_in_order() {
 #[test]
 fn what_is_lost_is_sent_again_and_nothing_else() {
     on_wires(bulk_boot(), &[BULK_WIRE], |machine| {
-        run(60, "ping", &["-n", "-c", "1", "-w", "50", "198.18.0.2"]);
+        wait_for_ping("198.18.0.2");
         let rules = "table netdev loss { chain machine { type filter hook ingress device culm0 priority 0; \
                      tcp sport 19 numgen inc mod 101 == 50 counter drop; }; }";
         run(10, "nft", &[rules]);

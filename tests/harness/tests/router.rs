@@ -5,7 +5,7 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
-use culm_tests_harness::client::{Background, answers_pings, run, try_run};
+use culm_tests_harness::client::{Background, answers_pings, run, try_run, wait_for_ping};
 use culm_tests_harness::debugger::{Debugger, code};
 use culm_tests_harness::{Boot, Machine, PATIENCE, free_port, on_wires, root};
 use culm_wire::{Namespace, ip};
@@ -93,14 +93,6 @@ fn inside<T: Send>(namespace: &Namespace, work: impl FnOnce() -> T + Send) -> T 
     namespace.within(|| Ok(work())).expect("what failed is above")
 }
 
-/// Waits until the router answers.
-fn wait_for(address: &str) {
-    let until = Instant::now() + PATIENCE;
-    while !try_run(5, "ping", &["-n", "-c", "1", "-W", "1", address]).status.success() {
-        assert!(Instant::now() < until, "{address} does not answer");
-    }
-}
-
 /// Asks for an echo, with these options; `expected` is what is said then.
 fn says(arguments: &[&str], expected: &str) {
     let said = try_run(20, "ping", &[&["-n", "-c", "1", "-W", "10"], arguments].concat());
@@ -128,8 +120,8 @@ fn throughput(address: &str, options: &[&str]) -> serde_json::Value {
 #[test]
 fn linux_on_both_sides_reaches_the_other() {
     with_router(|_, namespace| {
-        inside(namespace, || wait_for(ROUTER_INSIDE));
-        wait_for(ROUTER_OUTSIDE);
+        inside(namespace, || wait_for_ping(ROUTER_INSIDE));
+        wait_for_ping(ROUTER_OUTSIDE);
         inside(namespace, || {
             for address in [ROUTER_INSIDE, "2001:db8:3::15", OUTSIDE, OUTSIDE_6] {
                 answers_pings(address, 56);
@@ -153,7 +145,7 @@ fn streams_and_datagrams_pass_both_ways() {
     with_router(|_, namespace| {
         let _server = Background::start("iperf3", &["-s"]);
         inside(namespace, || {
-            wait_for(OUTSIDE);
+            wait_for_ping(OUTSIDE);
             for (address, options) in [(OUTSIDE, &[][..]), (OUTSIDE, &["-R"]), (OUTSIDE_6, &[]), (OUTSIDE_6, &["-R"])] {
                 let said = throughput(address, options);
                 let bits = said["end"]["sum_received"]["bits_per_second"].as_f64();
@@ -190,7 +182,7 @@ fn dropped_by_server() -> u64 {
 fn ports_are_forwarded_and_answers_come_from_the_outer_address() {
     with_router(|_, namespace| {
         let server = inside(namespace, || {
-            wait_for(OUTSIDE);
+            wait_for_ping(OUTSIDE);
             TcpListener::bind((INSIDE, 8000)).expect("it is free")
         });
         let serving = std::thread::spawn(move || {
@@ -219,7 +211,7 @@ fn ports_are_forwarded_and_answers_come_from_the_outer_address() {
 fn senders_are_told_why_packets_go_no_further() {
     with_router(|_, namespace| {
         inside(namespace, || {
-            wait_for(OUTSIDE);
+            wait_for_ping(OUTSIDE);
             says(&["-t", "1", OUTSIDE], "From 10.0.3.15 icmp_seq=1 Time to live exceeded");
             says(&["-t", "1", OUTSIDE_6], "From 2001:db8:3::15 icmp_seq=1 Time exceeded: Hop limit");
             says(&["10.0.2.77"], "From 10.0.3.15 icmp_seq=1 Destination Host Unreachable");
@@ -241,7 +233,7 @@ fn path_and_its_mtu_are_found() {
             std::io::copy(&mut stream, &mut std::io::sink()).expect("it is read to its end")
         });
         inside(namespace, || {
-            wait_for(FAR);
+            wait_for_ping(FAR);
             // What traceroute does.
             says(&["-t", "1", FAR], "From 10.0.3.15 icmp_seq=1 Time to live exceeded");
             says(&["-t", "2", FAR], "From 10.0.2.2 icmp_seq=1 Time to live exceeded");
@@ -320,7 +312,7 @@ fn a_host_that_fills_its_share_of_flows_takes_nothing_from_others() {
         });
         inside(namespace, || {
             ip(&format!("addr add {FLOODER}/24 dev culm1")).expect("it can have another address");
-            wait_for(OUTSIDE);
+            wait_for_ping(OUTSIDE);
             let mut early = connect_from_inside();
             let sent = AtomicUsize::new(0);
             std::thread::scope(|scope| {
@@ -379,7 +371,7 @@ fn flows_outlive_the_router() {
     let port = free_port();
     let listen = format!("tcp:127.0.0.1:{port}");
     with_router_of(Boot::system(file).option(&["--qemu", "-gdb", "--qemu", &listen]), |machine, namespace| {
-        inside(namespace, || wait_for(OUTSIDE));
+        inside(namespace, || wait_for_ping(OUTSIDE));
         let server = TcpListener::bind((OUTSIDE, 7777)).expect("it is free");
         let mut client = inside(namespace, || TcpStream::connect((OUTSIDE, 7777)).expect("the rules let it go out"));
         let (mut served, _) = server.accept().expect("a connection");

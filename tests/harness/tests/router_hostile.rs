@@ -6,14 +6,14 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
-use culm_tests_harness::client::{run, try_run};
-use culm_tests_harness::{Boot, PATIENCE, on_wires, root};
+use culm_tests_harness::client::{run, wait_for_ping};
+use culm_tests_harness::{Boot, on_wires, root};
 use culm_wire::{Namespace, ip};
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const OUTER: (&str, &str) = ("culm0", "10.0.2.2/24");
 const INNER: (&str, &str) = ("culm1", "10.0.3.2/24");
@@ -72,10 +72,7 @@ impl Listener {
 
 /// Waits until the router answers, and returns its station.
 fn station(device: &str, address: &str) -> String {
-    let until = Instant::now() + PATIENCE;
-    while !try_run(5, "ping", &["-n", "-c", "1", "-W", "1", address]).status.success() {
-        assert!(Instant::now() < until, "{address} does not answer");
-    }
+    wait_for_ping(address);
     let said = run(5, "ip", &["neigh", "show", address, "dev", device]);
     let words: Vec<&str> = said.split_whitespace().collect();
     let at = words.iter().position(|word| *word == "lladdr").unwrap_or_else(|| panic!("no station: {said}"));

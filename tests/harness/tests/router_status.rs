@@ -5,7 +5,7 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
-use culm_tests_harness::client::{Answer, curl, try_run};
+use culm_tests_harness::client::{Answer, curl, wait_for_ping};
 use culm_tests_harness::{Boot, PATIENCE, on_wires, root};
 use culm_wire::{Namespace, ip};
 use std::io::{Read as _, Write as _};
@@ -49,13 +49,6 @@ fn inside<T: Send>(namespace: &Namespace, work: impl FnOnce() -> T + Send) -> T 
     namespace.within(|| Ok(work())).expect("what failed is above")
 }
 
-fn wait_for(address: &str) {
-    let until = Instant::now() + PATIENCE;
-    while !try_run(5, "ping", &["-n", "-c", "1", "-W", "1", address]).status.success() {
-        assert!(Instant::now() < until, "{address} does not answer");
-    }
-}
-
 /// Asks for the state.
 fn state() -> serde_json::Value {
     let answer = curl(&format!("{PAGE}/status.json"), &[]);
@@ -76,7 +69,7 @@ fn rules_are_seen_and_exchanged_while_packets_pass() {
     let (_folder, file) = with_token();
     on_wires(Boot::system(file), &[OUTER, INNER], |machine| {
         let (namespace, ()) = Namespace::new(|| Ok(())).expect("there was one before");
-        wait_for(ROUTER_OUTSIDE);
+        wait_for_ping(ROUTER_OUTSIDE);
         ip(&format!("link set culm1 netns {}", namespace.path())).expect("it can be moved");
         let set_up = || {
             ip("addr add 10.0.3.2/24 dev culm1")?;
@@ -87,7 +80,7 @@ fn rules_are_seen_and_exchanged_while_packets_pass() {
         ip(&format!("route add 10.0.3.0/24 via {ROUTER_OUTSIDE}")).expect("there is a way");
         let of_system = std::fs::read_to_string(root().join("systems/router/rules")).expect("it is there");
         inside(&namespace, || {
-            wait_for("10.0.3.80");
+            wait_for_ping("10.0.3.80");
             let page = curl(&format!("{PAGE}/"), &[]);
             assert!(page.status == 200 && page.text().contains("<h1>Router"), "{}", page.text());
             assert_eq!(curl(&format!("{PAGE}/rules"), &[]).text(), of_system);

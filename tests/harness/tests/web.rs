@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
-use culm_tests_harness::client::{curl, exchange, run};
+use culm_tests_harness::client::{HEADLESS, curl, exchange, run};
 use culm_tests_harness::{Boot, Machine, artefacts};
 
 fn start(system: &str) -> Machine {
@@ -84,26 +84,10 @@ fn people_like_to_look_at_it() {
             let file = artefacts().join(format!("{name}-{form}.png"));
             _ = std::fs::remove_file(&file);
             let profile = tempfile::tempdir().expect("a folder for the browser");
-            run(
-                120,
-                "chromium",
-                &[
-                    "--headless",
-                    "--no-sandbox",
-                    "--disable-gpu",
-                    "--disable-quic",
-                    "--no-first-run",
-                    "--disable-background-networking",
-                    "--disable-component-update",
-                    "--disable-sync",
-                    "--hide-scrollbars",
-                    "--virtual-time-budget=6000",
-                    &format!("--user-data-dir={}", profile.path().display()),
-                    &format!("--window-size={size}"),
-                    &format!("--screenshot={}", file.display()),
-                    &machine.url(path),
-                ],
-            );
+            let own = format!("--user-data-dir={}", profile.path().display());
+            let (size, shot) = (format!("--window-size={size}"), format!("--screenshot={}", file.display()));
+            let options = ["--hide-scrollbars", "--virtual-time-budget=6000", &own, &size, &shot, &machine.url(path)];
+            run(120, "chromium", &[&HEADLESS[..], &options].concat());
             let picture = std::fs::read(&file).expect("the browser made a picture");
             assert!(picture.len() > 20_000, "{} is nearly empty", file.display());
         }
