@@ -1,7 +1,6 @@
 //! The laboratory of every row: where things are, which processors are whose, and how either side
 //! is booted.
 
-use crate::awake::Awake;
 use crate::counters::{Delta, Snapshot};
 use crate::linux::{self, Linux, Variant, gateway, port, tools};
 use crate::machine::{BootSpec, BootedMachine, read_board};
@@ -49,8 +48,6 @@ pub struct Lab {
     pub guest_processor: Option<usize>,
     /// The processor of the load.
     pub load_processor: Option<usize>,
-    /// Keeps the processor of QEMU from sleeping while the guest waits.
-    _awake: Awake,
     /// The options of `./culm bench`.
     pub settings: Options,
     board: Board,
@@ -145,7 +142,6 @@ impl Lab {
             window: Duration::from_secs_f64(settings.seconds.clamp(0.2, 600.0)),
             guest_processor: (processors.len() > 1).then(|| processors[0]),
             load_processor: (processors.len() > 1).then(|| processors[1]),
-            _awake: Awake::keep((processors.len() > 1).then(|| processors[0])),
             board: read_board(root, BOARD)?,
             plugin,
             cache,

@@ -1,6 +1,7 @@
 //! The emulated machine, one for Culm and for Linux: QEMU with the counting plugin, pinned to one
 //! processor of the host.
 
+use crate::awake::Awake;
 use crate::counters::{Control, Delta, Snapshot};
 use crate::network::{MAC, Network};
 use crate::profile::Blocks;
@@ -132,6 +133,8 @@ pub struct BootedMachine {
     control: Control,
     console: Arc<Console>,
     folder: TempDir,
+    /// Keeps the processor of QEMU from sleeping while the guest waits.
+    _awake: Awake,
 }
 
 #[derive(Default)]
@@ -187,7 +190,8 @@ impl BootedMachine {
                 return Err(error.context(format!("QEMU said:\n{}", console.last_lines())));
             }
         };
-        Ok(BootedMachine { child, network, started, control, console, folder })
+        let awake = Awake::keep(spec.processor);
+        Ok(BootedMachine { child, network, started, control, console, folder, _awake: awake })
     }
 
     /// Waits until the console has shown `text`.
