@@ -2,7 +2,7 @@
 //! state that every kernel entry works on.
 
 use crate::arch::console::println;
-use crate::arch::{CoreHardware, Registers, Source, resume, resume_notified, resume_open, wait_for_interrupt};
+use crate::arch::{CoreHardware, Registers, Source, resume, resume_notified, wait_for_interrupt};
 use crate::image;
 use core::mem::{MaybeUninit, offset_of};
 use culm_abi::syscall::{self, BadCall, FaultKind, FaultReport, MESSAGE_WORDS};
@@ -274,19 +274,18 @@ extern "C" fn culm_guest_enters(processor: &'static mut Processor) -> ! {
 /// Gives the guest whose way in has begun its vector registers back.
 #[unsafe(no_mangle)]
 extern "C" fn culm_guest_vectors_back(processor: &'static mut Processor) -> ! {
-    let next = processor.core.take_vectors().map(|(local, _)| local);
+    let next = processor.core.take_vectors();
     processor.resume(next)
 }
 
-/// Handles a fault. That of a domain which may use vector registers, and to which they are not
-/// open, is how it begins: it does the same again with them and in its own address space.
+/// Gives the domain that runs its vector registers, if it may use them.
 #[unsafe(no_mangle)]
-extern "C" fn culm_fault(processor: &'static mut Processor, syndrome: u64, address: u64, is_open: u64) -> ! {
-    if is_open == 0
-        && let Some((local, table)) = processor.core.take_vectors()
-    {
-        resume_open(&mut processor.core.domain(local).context, table);
-    }
+extern "C" fn culm_take_vectors(processor: &'static mut Processor) {
+    processor.core.take_vectors();
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn culm_fault(processor: &'static mut Processor, syndrome: u64, address: u64) -> ! {
     let kind = if syndrome >> 26 & 0x3f == BREAKPOINT { FaultKind::Panic } else { FaultKind::Exception };
     let report = FaultReport { kind: kind as u64, syndrome, address, ..FaultReport::default() };
     let next = processor.core.fault(report);

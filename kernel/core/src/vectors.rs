@@ -6,14 +6,14 @@
 //! of its owner then and there. So nobody ever has another's registers open, and a core on which
 //! one domain alone uses them moves nothing.
 
-use crate::core::Core;
+use crate::core::{Core, Next};
 use crate::domain::{Context, NO_DOMAIN};
 use crate::system::Hardware;
 
 impl<C: Context, H: Hardware> Core<'_, C, H> {
     /// Gives the running domain or virtual CPU the core's vector registers, if it may use them.
-    /// Returns which it is, and its address space: while that is loaded they are open to it.
-    pub fn take_vectors(&mut self) -> Option<(u32, u64)> {
+    /// Returns which it is.
+    pub fn take_vectors(&mut self) -> Next {
         let current = self.meter.current();
         let description = Some(self.description(current)).filter(|description| description.vectors != 0)?;
         let before = ::core::mem::replace(&mut self.vectors, current);
@@ -23,7 +23,7 @@ impl<C: Context, H: Hardware> Core<'_, C, H> {
             }
             self.domains[current as usize].context.load_vectors(description);
         }
-        Some((current, description.table))
+        Some(current)
     }
 
     /// Forgets the vector registers of a domain that starts: they are zero.

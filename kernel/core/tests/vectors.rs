@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Returns `None` if it may not.
 fn exchange(fake: &mut Fake, domain: u32, value: u64) -> Option<u64> {
     let (core, local) = fake.core(domain);
-    core.take_vectors().map(|(taker, _)| {
+    core.take_vectors().map(|taker| {
         assert_eq!(taker, local);
         let core = fake.system.domains[domain as usize].core;
         VECTORS.with_borrow_mut(|cores| cores.insert(core, value)).unwrap_or_default()

@@ -10,4 +10,4 @@ pub use aarch64::machine::{
 pub use aarch64::psci::power_off;
 pub use aarch64::random::{Source, find_source};
 pub use aarch64::registers::Registers;
-pub use aarch64::{resume, resume_notified, resume_open, set_entry_level, system_header};
+pub use aarch64::{resume, resume_notified, set_entry_level, system_header};

@@ -17,8 +17,9 @@
 //!
 //! No path here asks whether a domain may use vector registers. The saved registers of one that may
 //! name an empty address space, so whichever path leaves for it, its first instruction faults. That
-//! fault opens the vector registers, and `resume_open` loads the domain's own address space. From
-//! there to its next entry, exceptions come to `open_vectors`, which closes both again.
+//! fault is its way in (`user_fault`): it opens the vector registers and the domain's own address
+//! space, and has the domain do the same again. From there to its next entry, exceptions come to
+//! `open_vectors`, which closes both.
 
 use super::registers::{Registers, resume};
 use super::vectors::OPEN;
@@ -203,14 +204,33 @@ user_interrupt:
     save_all
     bl      culm_interrupt
 
+    // A domain that may use vector registers, and to which they are closed, begins thus.
+user_fault:
+    ldr     x16, [sp, #{current}]
+    ldr     x16, [x16, #{open}]
+    cbnz    x16, 1f
+    sub     sp, sp, #176            // x16 and x17 are there already
+    pairs   stp, 0, 14, sp
+    stp     x18, x30, [sp, #128]
+    add     x0, sp, #176
+    bl      culm_take_vectors
+    pairs   ldp, 0, 14, sp
+    ldp     x18, x30, [sp, #128]
+    add     sp, sp, #176
+    ldr     x16, [sp, #{current}]
+    ldr     x16, [x16, #{open}]
+    cbz     x16, open_fault
+1:  msr     ttbr0_el1, x16
+    ldr     x16, =open_vectors
+    msr     vbar_el1, x16
+    mov     x16, #{OPEN}
+    msr     cpacr_el1, x16
+    ldp     x16, x17, [sp, #-16]
+    eret
+
 open_fault:
     save_all
-    mov     x3, #1
-    b       1f
-user_fault:
-    save_all
-    mov     x3, xzr
-1:  mrs     x1, esr_el1
+    mrs     x1, esr_el1
     mrs     x2, far_el1
     bl      culm_fault
 
@@ -247,21 +267,6 @@ culm_resume:
     ldr     x18, [x0, #144]
     ldp     x0, x1, [x0, #0]
     eret
-
-    // x0: the saved registers of a domain, all of which are loaded; x1: its address space.
-    .globl culm_resume_open
-culm_resume_open:
-    mrs     x2, tpidr_el1
-    mov     sp, x2
-    str     x0, [sp, #{current}]
-    mov     x13, x1
-    load_kept
-    msr     ttbr0_el1, x13
-    ldr     x1, =open_vectors
-    msr     vbar_el1, x1
-    mov     x1, #{OPEN}
-    msr     cpacr_el1, x1
-    b       3b
 
     // Closes the vector registers. The next exception return has all of it take effect.
     .macro close_vectors
@@ -340,6 +345,7 @@ fault_owner:                        // the affinity of the core that faulted, 0 
     link = const offset_of!(Registers, link),
     pstate = const offset_of!(Registers, pstate),
     resume = const offset_of!(Registers, resume),
+    open = const offset_of!(Registers, open),
     all = const resume::ALL,
     with_message = const resume::MESSAGE,
     CALL = const syscall::CALL,
@@ -359,7 +365,6 @@ const _: () = {
 unsafe extern "C" {
     fn culm_resume(registers: *mut Registers) -> !;
     fn culm_resume_notified(registers: *mut Registers, set: u64) -> !;
-    fn culm_resume_open(registers: *mut Registers, table: u64) -> !;
 }
 
 /// Leaves the kernel for the domain with these registers, whatever is on the kernel stack.
@@ -377,11 +382,4 @@ pub fn resume(registers: &'static mut Registers) -> ! {
 pub fn resume_notified(registers: &'static mut Registers, set: u64) -> ! {
     // SAFETY: [K4, K5] as in `resume`. It loads what the domain's system call has saved.
     unsafe { culm_resume_notified(registers, set) }
-}
-
-/// Leaves the kernel for the domain with these registers, all of which an exception has saved, in
-/// its own address space and with its vector registers open.
-pub fn resume_open(registers: &'static mut Registers, table: u64) -> ! {
-    // SAFETY: [K4, K5] as in `resume`.
-    unsafe { culm_resume_open(registers, table) }
 }

@@ -283,7 +283,7 @@ pub fn registers(description: &DomainDescription, shared: &Shared, first: &Domai
     x[place::GENERATED] = core::ptr::from_ref(&shared.generated) as u64;
     x[place::PAGE] = description.virtual_cpu;
     x[place::HAS_KEY] = u64::from(has_generic_key());
-    Registers { x, sp: 0, pc: way_in(true), table: no_table(), link: 0, pstate: WAY_IN, resume: resume::ALL }
+    Registers { x, sp: 0, pc: way_in(true), table: no_table(), link: 0, pstate: WAY_IN, resume: resume::ALL, open: 0 }
 }
 
 /// Returns whether the processor has `PACGA` and its key (`ID_AA64ISAR1_EL1` GPI and GPA,

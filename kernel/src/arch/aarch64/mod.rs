@@ -39,5 +39,5 @@ mod system_register;
 mod vectors;
 
 pub use boot::system_header;
-pub use entry::{resume, resume_notified, resume_open};
+pub use entry::{resume, resume_notified};
 pub use firmware::set_entry_level;

@@ -38,12 +38,15 @@ pub struct Registers {
     pub pstate: u64,
     /// One of [`resume`].
     pub resume: u64,
+    /// The domain's own address space while the core's vector registers have its content, or else
+    /// zero. The entry code opens both to it.
+    pub open: u64,
 }
 
 impl Registers {
     /// Returns the registers of a domain with this address space, all others zero.
     fn of(table: u64) -> Self {
-        Self { x: [0; 30], sp: 0, pc: 0, table, link: 0, pstate: 0, resume: resume::ALL }
+        Self { x: [0; 30], sp: 0, pc: 0, table, link: 0, pstate: 0, resume: resume::ALL, open: 0 }
     }
 
     fn set_message(&mut self, x8: u64, words: &[u64; MESSAGE_WORDS]) {
@@ -99,6 +102,7 @@ impl Context for Registers {
 
     fn keep_vectors(&mut self, description: &DomainDescription) {
         vectors::keep(description);
+        self.open = 0;
         if description.virtual_cpu != 0 {
             self.pc = guest::way_in(false);
         }
@@ -106,8 +110,9 @@ impl Context for Registers {
 
     fn load_vectors(&mut self, description: &DomainDescription) {
         vectors::load(description);
-        if description.virtual_cpu != 0 {
-            self.pc = guest::way_in(true);
+        match description.virtual_cpu {
+            0 => self.open = description.table,
+            _ => self.pc = guest::way_in(true),
         }
     }
 
