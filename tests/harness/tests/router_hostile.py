@@ -2,16 +2,19 @@
 
 `send DEVICE MAC SIDE` sends those of a side to the station MAC, a marker in each. `listen DEVICE` writes what comes until its
 standard input ends: of each packet with a marker a line "MARKER SOURCE", and of each ICMP error "error TYPE SOURCE MARKER",
-where the marker is of the packet that it is about. `flood DEVICE MAC COUNT` sends first segments of TCP, each from another source.
+where the marker is of the packet that it is about. `flood DEVICE MAC COUNT KIND` sends packets that each begin a flow: first segments
+of TCP, each from another source (`sources`) or all from one (`segments`), or datagrams from one inside (`datagrams`).
 """
 
 import re
 import sys
 from random import Random
 
-from scapy.all import ICMP, IP, TCP, Ether, ICMPv6EchoRequest, IPOption, IPv6, Raw, conf, fragment, get_if_hwaddr, raw
+from scapy.all import ICMP, IP, TCP, UDP, Ether, ICMPv6EchoRequest, IPOption, IPv6, Raw, conf, fragment, get_if_hwaddr, raw
 
 OUTSIDE, INSIDE = "10.0.2.2", "10.0.3.2"
+# Those from which floods come, and nobody answers.
+FLOODER, FLOODER_INSIDE = "198.51.100.66", "10.0.3.66"
 OUTSIDE6, INSIDE6 = "2001:db8:2::2", "2001:db8:3::2"
 
 
@@ -116,6 +119,16 @@ def listen(device):
                 print(name, source, flush=True)
 
 
+def begins_a_flow(kind, number, random):
+    """Returns a packet with which a flow begins, another one for each number below 60,000."""
+    if kind == "sources":
+        source = f"10.{random.randrange(16, 200)}.{number // 250 % 250}.{1 + number % 250}"
+        return IP(src=source, dst=INSIDE) / TCP(sport=1024 + number % 60_000, dport=8000, flags="S")
+    if kind == "segments":
+        return IP(src=FLOODER, dst=INSIDE) / TCP(sport=1024 + number, dport=8000, flags="S", seq=random.getrandbits(32))
+    return IP(src=FLOODER_INSIDE, dst=FLOODER) / UDP(sport=1024 + number, dport=8000)
+
+
 def main():
     action, device, *rest = sys.argv[1:]
     if action == "listen":
@@ -126,12 +139,10 @@ def main():
         for frame in frames(mac, from_outside() if side == "outside" else from_inside()):
             socket.send(frame)
     else:
-        mac, count = rest
+        mac, count, kind = rest
         random = Random(1)
         for number in range(int(count)):
-            source = f"10.{random.randrange(16, 200)}.{number // 250 % 250}.{1 + number % 250}"
-            packet = IP(src=source, dst=INSIDE) / TCP(sport=1024 + number % 60_000, dport=8000, flags="S")
-            socket.send(Ether(dst=mac) / packet)
+            socket.send(Ether(dst=mac) / begins_a_flow(kind, number, random))
 
 
 main()
