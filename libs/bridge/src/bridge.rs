@@ -39,6 +39,8 @@ pub enum Cause {
     Stolen,
     /// There were too many frames for many.
     Storm,
+    /// It is for isolated ports, and comes from one.
+    Isolated,
     /// Whoever it is for is behind the port where it came from, or may not be reached from there.
     Nobody,
 }
@@ -209,7 +211,8 @@ impl Bridge {
             None => (self.reachable(vlan, from, PortSet::ALL.without(self.closed)), Some(Kind::Unknown)),
         };
         if targets.is_empty() {
-            return Err(Cause::Nobody);
+            let of = found.map_or(PortSet::ALL, PortSet::of);
+            return Err(if self.is_isolated(vlan, from, of) { Cause::Isolated } else { Cause::Nobody });
         }
         let targets = if tag.is_some() && hides_tag(head) { self.keeping_tag(vlan, targets) } else { targets };
         if targets.is_empty() {
@@ -263,11 +266,23 @@ impl Bridge {
     /// Returns those of these ports to which frames of a VLAN may go that come by `from`.
     fn reachable(&self, vlan: u16, from: usize, ports: PortSet) -> PortSet {
         let reachable = self.ports.get(from).map_or(PortSet::default(), |port| port.reaches.and(ports));
+        self.members(vlan, reachable)
+    }
+
+    /// Returns whether frames of a VLAN that come by `from` would go to one of these ports, were it
+    /// not isolated.
+    fn is_isolated(&self, vlan: u16, from: usize, ports: PortSet) -> bool {
+        let kept = self.ports.get(from).map_or(PortSet::default(), |port| port.finds.without(port.reaches).and(ports));
+        !self.members(vlan, kept.without(PortSet::of(from))).is_empty()
+    }
+
+    /// Returns those of these ports that are in a VLAN.
+    fn members(&self, vlan: u16, ports: PortSet) -> PortSet {
         if self.is_transparent {
-            return reachable;
+            return ports;
         }
         let mut members = PortSet::default();
-        for port in reachable.iter() {
+        for port in ports.iter() {
             if self.ports.get(port).is_some_and(|port| port.membership.has(vlan)) {
                 members.add(port);
             }

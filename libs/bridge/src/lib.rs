@@ -12,6 +12,7 @@
 //! * [`vlan`]: tags, and the VLANs of a port.
 //! * [`storm`]: the rate of frames for many.
 //! * [`options`]: the options of a port, as a description writes them.
+//! * [`counts`]: what was counted at each port, for who shows it.
 //!
 //! It does not run a spanning tree protocol: where bridges are joined in a loop, frames for all go
 //! round until a rate stops them.
@@ -24,6 +25,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod bridge;
+pub mod counts;
 pub mod options;
 mod recent;
 pub mod storm;

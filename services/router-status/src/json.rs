@@ -7,6 +7,7 @@ use alloc::string::String;
 use core::fmt::{self, Write};
 use core::sync::atomic::Ordering::Relaxed;
 use culm::connection::{CounterName, Observation, ObservedDomain};
+use culm_bridge::counts;
 use culm_flow::{ICMP, ICMP6, SCTP, State, TCP, UDP};
 use culm_report::Shown;
 
@@ -32,16 +33,20 @@ impl Write for Bounded<'_> {
     }
 }
 
-/// Writes everything in place of `text`, `most` bytes at most. `now` is in milliseconds since the
-/// machine was switched on. After an error a part is there.
-pub(crate) fn write(
-    text: &mut String,
-    most: usize,
-    now: u64,
-    shown: Option<&Shown>,
-    flows: Option<&Flows>,
-    observation: Option<&Observation>,
-) -> fmt::Result {
+/// What there is to be shown.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Picture<'a> {
+    /// When this is, in milliseconds since the machine was switched on.
+    pub(crate) now: u64,
+    pub(crate) shown: Option<&'a Shown>,
+    pub(crate) flows: Option<&'a Flows>,
+    pub(crate) ports: Option<&'a counts::View<'static>>,
+    pub(crate) observation: Option<&'a Observation>,
+}
+
+/// Writes everything in place of `text`, `most` bytes at most. After an error a part is there.
+pub(crate) fn write(text: &mut String, most: usize, picture: &Picture<'_>) -> fmt::Result {
+    let Picture { now, shown, flows, ports, observation } = *picture;
     text.clear();
     let into = &mut Bounded { text, most };
     write!(into, "{{\"time_ms\":{now},\"rules\":")?;
@@ -52,6 +57,11 @@ pub(crate) fn write(
     into.write_str(",\"flows\":")?;
     match flows {
         Some(flows) => self::flows(into, flows)?,
+        None => into.write_str("null")?,
+    }
+    into.write_str(",\"ports\":")?;
+    match ports {
+        Some(ports) => ports.write_json(into)?,
         None => into.write_str("null")?,
     }
     into.write_str(",\"counters\":{")?;

@@ -1,5 +1,6 @@
-//! Shows by HTTP what a router does: its rules with how many packets each has decided on, and its
-//! flows; and takes other rules for it from who has the token.
+//! Shows by HTTP what a router does: its rules with how many packets each has decided on, its
+//! flows, and what the switch beside it counts of each port; and takes other rules for it from who
+//! has the token.
 //!
 //! It stands apart from the router, and sees its memory without its help: flows where the router
 //! keeps them, rules and counts where it shows them. Whatever is asked here, and by how many, costs
@@ -31,6 +32,7 @@ use alloc::vec::Vec;
 use culm::config::Strings;
 use culm::time::{self, Duration};
 use culm::{Channels, Component, ROUNDS, Region, random, run_rounds};
+use culm_bridge::counts;
 use culm_flow::Watch;
 use culm_guard::{Guard, TooMany};
 use culm_http::request::{Method, Parser, Progress};
@@ -38,6 +40,7 @@ use culm_net::Client;
 use culm_net::stack::{Event, KeepAlive, Settings, Stack, Stream};
 use culm_report::{LONGEST_TOKEN, Verdict, View};
 use flows::Flows;
+use json::Picture;
 use proposing::Proposing;
 use request::{Ask, HEAD};
 
@@ -100,6 +103,7 @@ struct RouterStatus {
     stack: Stack,
     view: Option<View<'static>>,
     flows: Option<Flows>,
+    ports: Option<counts::View<'static>>,
     proposing: Option<Proposing>,
     guard: Option<Guard>,
     /// Names by which it may be asked.
@@ -135,6 +139,7 @@ impl Component for RouterStatus {
         }
         let flows = connections.flows.map(words);
         let flows = flows.map(|words| Flows::new(Watch::new(words), (words.len() / 24).min(MOST_FLOWS)));
+        let ports = connections.port_counts.map(words).map(counts::View::new);
         let hash = config.reload_token_sha256.and_then(culm_guard::read_hash);
         let proposing = connections.proposals.map(words).zip(connections.router);
         let proposing = proposing.and_then(|(words, router)| Proposing::new(words, router));
@@ -147,6 +152,7 @@ impl Component for RouterStatus {
             stack,
             view,
             flows,
+            ports,
             proposing,
             guard,
             names: config.names,
@@ -379,7 +385,14 @@ impl RouterStatus {
             flows.look(now);
         }
         let observation = culm::observation();
-        json::write(out, CONTENT, now, shown.as_ref(), self.flows.as_ref(), observation.as_ref()).is_ok()
+        let picture = Picture {
+            now,
+            shown: shown.as_ref(),
+            flows: self.flows.as_ref(),
+            ports: self.ports.as_ref(),
+            observation: observation.as_ref(),
+        };
+        json::write(out, CONTENT, &picture).is_ok()
     }
 
     /// Answers with what there is to be shown, if that fits the send buffer.

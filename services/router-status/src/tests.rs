@@ -1,9 +1,10 @@
 //! What is shown of made-up flows and rules, and how requests are read.
 
 use crate::flows::{Flows, SHOWN};
-use crate::json;
+use crate::json::{self, Picture};
 use crate::request::{self, Ask};
 use core::sync::atomic::AtomicU64;
+use culm_bridge::counts::{COUNT_WORDS, Counts, View};
 use culm_flow::{Key, Packet, Settings, Table, Timeouts, Watch, memory_words};
 use culm_http::request::Parser;
 use culm_report::{Shown, Since};
@@ -72,7 +73,11 @@ fn the_state_is_json_that_says_what_there_is() {
         counts: [(3, 7), (5, 0), (0, 2)].to_vec(),
     };
     let mut out = String::new();
-    json::write(&mut out, 1 << 20, 1234, Some(&shown), Some(&flows), None).expect("there is room");
+    let ports = (0..COUNT_WORDS).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
+    Counts::new(ports, ["lan"].into_iter()).came(0, 60);
+    let ports = View::new(ports);
+    let state = Picture { now: 1234, shown: Some(&shown), flows: Some(&flows), ports: Some(&ports), observation: None };
+    json::write(&mut out, 1 << 20, &state).expect("there is room");
     let value: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
     let list = &value["rules"]["list"];
     assert_eq!(list[0], serde_json::json!({ "line": 3, "packets": 7, "rule": "allow\tin inner" }));
@@ -83,8 +88,9 @@ fn the_state_is_json_that_says_what_there_is() {
         (flow["protocol"].as_str(), flow["source_port"].as_u64(), flow["line"].as_u64()),
         (Some("udp"), Some(9), Some(4))
     );
+    assert_eq!((&value["ports"][0]["name"], &value["ports"][0]["bytes_in"]), (&"lan".into(), &60.into()));
     assert_eq!((flow["state"].as_str(), flow.get("translated")), (Some("unanswered"), None));
-    json::write(&mut out, 1 << 20, 0, None, None, None).expect("there is room");
+    json::write(&mut out, 1 << 20, &Picture::default()).expect("there is room");
     assert!(serde_json::from_str::<serde_json::Value>(&out).expect("it is JSON")["rules"].is_null());
 }
 
@@ -94,7 +100,7 @@ fn so_many_rules_are_shown_as_there_is_room_for() {
     let counts = (1..=4096).map(|line| (line, 1)).chain([(0, 9)]).collect();
     let shown = Shown { text, since: Since::default(), counts };
     let mut out = String::new();
-    json::write(&mut out, 1 << 20, 0, Some(&shown), None, None).expect("there is room");
+    json::write(&mut out, 1 << 20, &Picture { shown: Some(&shown), ..Picture::default() }).expect("there is room");
     let value: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
     let list = value["rules"]["list"].as_array().expect("a list");
     let left_out = value["rules"]["left_out"].as_u64().expect("a number");
@@ -112,7 +118,7 @@ fn rules_are_counted_as_they_are_written() {
     let counts = (1..=4096).map(|line| (line, 1)).chain([(0, 9)]).collect();
     let shown = Shown { text, since: Since::default(), counts };
     let mut out = String::new();
-    json::write(&mut out, 8 << 20, 0, Some(&shown), None, None).expect("there is room");
+    json::write(&mut out, 8 << 20, &Picture { shown: Some(&shown), ..Picture::default() }).expect("there is room");
     assert!(out.len() < 200 << 10, "{} bytes", out.len());
     let value: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
     assert!(value["rules"]["left_out"].as_u64() > Some(3000));
@@ -124,13 +130,13 @@ fn what_has_no_room_is_no_state() {
     let (mut table, mut flows) = table();
     (1..=300).for_each(|port| pass(&mut table, port, 10));
     flows.look(1000);
-    json::write(&mut whole, 1 << 20, 0, None, Some(&flows), None).expect("there is room");
+    json::write(&mut whole, 1 << 20, &Picture { flows: Some(&flows), ..Picture::default() }).expect("there is room");
     let mut out = String::with_capacity(whole.len());
     for most in [whole.len() - 1, 1000, 1, 0] {
-        assert!(json::write(&mut out, most, 0, None, Some(&flows), None).is_err(), "{most}");
+        assert!(json::write(&mut out, most, &Picture { flows: Some(&flows), ..Picture::default() }).is_err(), "{most}");
         assert!(out.len() <= most && out.capacity() == whole.len(), "{most}");
     }
-    assert!(json::write(&mut out, whole.len(), 0, None, Some(&flows), None).is_ok());
+    assert!(json::write(&mut out, whole.len(), &Picture { flows: Some(&flows), ..Picture::default() }).is_ok());
     assert_eq!(out, whole);
 }
 

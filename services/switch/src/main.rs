@@ -28,8 +28,9 @@ mod turns;
 
 use alloc::vec::Vec;
 use culm::connection::NetProviderClient;
-use culm::{Channels, Component, Progress, ROUNDS, run_rounds, start, time};
+use culm::{Channels, Component, Progress, ROUNDS, Region, run_rounds, start, time};
 use culm_bridge::bridge::Cause;
+use culm_bridge::counts::{COUNT_WORDS, Count, Counts};
 use culm_bridge::vlan::{AT, LENGTH};
 use culm_bridge::{Bridge, Forwarding, HEAD, Verdict};
 use culm_net::checksum;
@@ -51,6 +52,8 @@ struct Switch {
     bridge: Bridge,
     /// Turns of the clients and, behind them, of the uplinks.
     turns: Turns,
+    /// What is counted of each port, where others see it.
+    counts: Counts<'static>,
     /// When the round began, in nanoseconds since the machine was switched on.
     now: u64,
     /// The last round left something to do.
@@ -73,8 +76,10 @@ impl Component for Switch {
             .collect();
         let table = ports::table(clients.len() + uplinks.len(), config.stations, config.age);
         let bridge = ports::bridge(&clients, &uplinks, table, config.ports.iter());
+        let names = clients.iter().map(|(_, name)| *name).chain(uplinks.iter().map(|(_, name)| *name));
+        let counts = connections.port_counts.map_or_else(Counts::default, |region| counts(&region, names));
         let clients = clients.into_iter().map(|(port, _)| port).collect();
-        let mut this = Self::new(clients, uplinks.into_iter().map(|(uplink, _)| uplink).collect(), bridge);
+        let mut this = Self::new(clients, uplinks.into_iter().map(|(uplink, _)| uplink).collect(), bridge, counts);
         this.turn();
         this
     }
@@ -91,9 +96,9 @@ impl Component for Switch {
 }
 
 impl Switch {
-    fn new(clients: Vec<Port>, uplinks: Vec<Client>, bridge: Bridge) -> Self {
+    fn new(clients: Vec<Port>, uplinks: Vec<Client>, bridge: Bridge, counts: Counts<'static>) -> Self {
         let turns = Turns::new(clients.len() + uplinks.len());
-        Self { clients, uplinks, bridge, turns, now: 0, has_more: false, has_warned: false }
+        Self { clients, uplinks, bridge, turns, counts, now: 0, has_more: false, has_warned: false }
     }
 
     /// Returns whether there may be something to do, if no pause has ended: not if only clients
@@ -169,11 +174,12 @@ impl Switch {
     /// many it was given.
     fn pass_from(&mut self, from: usize) -> Option<(usize, usize)> {
         let frame = self.clients.get_mut(from)?.next_frame()?;
+        self.counts.came(from, frame.length());
         let mut copies = 0;
         for mirror in self.bridge.mirrors().iter() {
             copies += usize::from(self.show(from, &frame, mirror));
         }
-        if let Some(forwarding) = forwarding(self.bridge.decide(self.now, from, frame.head())) {
+        if let Some(forwarding) = forwarding(self.bridge.decide(self.now, from, frame.head()), from, &self.counts) {
             for to in forwarding.targets.iter() {
                 copies += usize::from(self.pass(from, &frame, &forwarding, to));
             }
@@ -188,7 +194,11 @@ impl Switch {
             return false;
         }
         match self.clients.get_disjoint_mut([from, mirror]) {
-            Ok([sender, receiver]) => receiver.deliver(sender, frame, Beginning::default()),
+            Ok([sender, receiver]) => {
+                let is_given = receiver.deliver(sender, frame, Beginning::default());
+                self.counts.went(mirror, frame.length(), is_given);
+                is_given
+            }
             Err(_) => false,
         }
     }
@@ -197,12 +207,14 @@ impl Switch {
     fn pass(&mut self, from: usize, frame: &Frame, forwarding: &Forwarding, to: usize) -> bool {
         let mut room = [0; BEGINNING];
         let beginning = beginning(&self.bridge, forwarding, to, frame.head(), &mut room);
+        let length = frame.length_with(&beginning);
         if let Ok([sender, receiver]) = self.clients.get_disjoint_mut([from, to]) {
-            return receiver.deliver(sender, frame, beginning);
+            let is_given = receiver.deliver(sender, frame, beginning);
+            self.counts.went(to, length, is_given);
+            return is_given;
         }
         let Some(number) = to.checked_sub(self.clients.len()) else { return false };
         let (Some(uplink), Some(port)) = (self.uplinks.get_mut(number), self.clients.get(from)) else { return false };
-        let length = frame.length_with(&beginning);
         let longest = uplink.transmitter.longest_frame();
         if length > longest && !self.has_warned {
             self.has_warned = true;
@@ -213,6 +225,7 @@ impl Switch {
             let _ = port.read(frame, beginning, bytes);
             (PacketHeader::default(), ())
         });
+        self.counts.went(to, length, sent.is_some());
         count_sent(sent.is_some())
     }
 
@@ -226,12 +239,15 @@ impl Switch {
         counters::UPLINK_IN.add(1);
         let (header, frame) = (packet.header(), packet.frame());
         let head = frame.get(..HEAD).unwrap_or(frame);
+        self.counts.came(from, frame.len());
         let mut copies = 0;
         for mirror in self.bridge.mirrors().iter() {
             let port = self.clients.get_mut(mirror);
-            copies += usize::from(port.is_some_and(|port| port.deliver_bytes(header, frame, Beginning::default())));
+            let is_given = port.is_some_and(|port| port.deliver_bytes(header, frame, Beginning::default()));
+            self.counts.went(mirror, frame.len(), is_given);
+            copies += usize::from(is_given);
         }
-        let Some(forwarding) = forwarding(self.bridge.decide(self.now, from, head)) else {
+        let Some(forwarding) = forwarding(self.bridge.decide(self.now, from, head), from, &self.counts) else {
             return Some((frame.len(), copies));
         };
         for to in forwarding.targets.iter() {
@@ -248,23 +264,45 @@ impl Switch {
                 }
                 (None, None) => false,
             };
+            let length = (frame.len() + beginning.bytes.len()).saturating_sub(beginning.instead_of);
+            self.counts.went(to, length, is_given);
             copies += usize::from(is_given);
         }
         Some((frame.len(), copies))
     }
 }
 
-/// Returns where a frame goes; `None`: nowhere, for a reason that is counted.
-fn forwarding(verdict: Verdict) -> Option<Forwarding> {
+/// Returns the counts of ports with these names, in a region.
+fn counts<'a>(region: &Region, names: impl Iterator<Item = &'a str>) -> Counts<'static> {
+    let words = COUNT_WORDS.min(region.len() / 8);
+    Counts::new(region.atomics_u64(0, words).unwrap_or_default(), names)
+}
+
+/// Returns where a frame goes that came by the port `from`; `None`: nowhere, for a reason that is
+/// counted.
+#[inline]
+fn forwarding(verdict: Verdict, from: usize, counts: &Counts<'_>) -> Option<Forwarding> {
     match verdict {
-        Verdict::Forward(forwarding) => return Some(forwarding),
-        // What is for somebody behind the same port is no loss to anybody.
-        Verdict::Drop(Cause::Nobody | Cause::LinkLocal) => {}
-        Verdict::Drop(Cause::Malformed | Cause::Stolen) => counters::SOURCES_REFUSED.add(1),
-        Verdict::Drop(Cause::Vlan) => counters::VLANS_REFUSED.add(1),
-        Verdict::Drop(Cause::Storm) => counters::STORM_DROPS.add(1),
+        Verdict::Forward(forwarding) => Some(forwarding),
+        Verdict::Drop(cause) => {
+            dropped(cause, from, counts);
+            None
+        }
     }
-    None
+}
+
+#[inline(never)]
+fn dropped(cause: Cause, from: usize, counts: &Counts<'_>) {
+    let (counter, count) = match cause {
+        // What is for somebody behind the same port is no loss to anybody.
+        Cause::Nobody | Cause::LinkLocal => return,
+        Cause::Isolated => return counts.add(from, Count::Isolated, 1),
+        Cause::Malformed | Cause::Stolen => (&counters::SOURCES_REFUSED, Count::Source),
+        Cause::Vlan => (&counters::VLANS_REFUSED, Count::Vlan),
+        Cause::Storm => (&counters::STORM_DROPS, Count::Storm),
+    };
+    counter.add(1);
+    counts.add(from, count, 1);
 }
 
 /// Returns how a frame begins where it goes out by the port `to`: with the tag that it must have

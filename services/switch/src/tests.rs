@@ -7,6 +7,7 @@ use culm::connection::{NetClient, NetProviderClient};
 use culm::testing::{channels, deadline, set_time, take_log};
 use culm::time::{self, Duration};
 use culm::{Component, Region};
+use culm_bridge::counts::Counts;
 use culm_net::provider::Port;
 use culm_net::testing::{self, Peer, frame, provider_of, write_packet};
 use culm_net::{Client, Descriptor, ETHERNET_HEADER, Mac, PacketHeader};
@@ -86,13 +87,18 @@ impl World {
 
 /// Returns a switch whose clients are called `client0` and so on, with these options of its ports.
 fn switch(clients: Vec<Port>, uplinks: Vec<Client>, options: &[(&str, &str)]) -> Switch {
+    counted(clients, uplinks, options, Counts::default())
+}
+
+/// Returns the same that counts here what comes and goes.
+fn counted(clients: Vec<Port>, uplinks: Vec<Client>, options: &[(&str, &str)], counts: Counts<'static>) -> Switch {
     let names: Vec<String> = (0..clients.len()).map(|number| format!("client{number}")).collect();
     let clients: Vec<_> = clients.into_iter().zip(names.iter().map(String::as_str)).collect();
     let uplinks: Vec<_> = uplinks.into_iter().zip(ports::UPLINKS).collect();
     let table = ports::table(clients.len() + uplinks.len(), 1024, Duration::from_secs(300));
     let bridge = ports::bridge(&clients, &uplinks, table, options.iter().copied());
     let clients = clients.into_iter().map(|(port, _)| port).collect();
-    Switch::new(clients, uplinks.into_iter().map(|(uplink, _)| uplink).collect(), bridge)
+    Switch::new(clients, uplinks.into_iter().map(|(uplink, _)| uplink).collect(), bridge, counts)
 }
 
 /// Returns the connections of the switch and a client, with buffers of so many bytes.

@@ -9,7 +9,7 @@ use culm_tests_harness::client::{Answer, curl, wait_for_ping};
 use culm_tests_harness::{Boot, PATIENCE, on_wires, root};
 use culm_wire::{Namespace, ip};
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -112,6 +112,33 @@ impl Drop for Ending<'_> {
     }
 }
 
+/// The number of rules that are tried at once, and a destination that the last but one denies.
+const MANY: u32 = 1_000;
+const DENIED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 51, 100, 9)), 10_000 + MANY as u16 - 2);
+
+/// As many rules, of which each is about packets of its own. The last lets the connection be.
+fn thousand_rules() -> String {
+    let mut rules = String::from("default deny\n");
+    for number in 0..MANY - 1 {
+        rules += &format!("deny tcp in inner out outer to {} port {}\n", DENIED.ip(), 10_000 + number);
+    }
+    rules + "allow tcp in inner out outer port 7777\nnat in inner out outer to own ports 32768-65535\n"
+}
+
+/// A new connection passes by the last of many rules; one to elsewhere is denied by that before it.
+fn decides_by_the_last_of_many() {
+    TcpStream::connect((OUTSIDE, 7777)).expect("the last rule lets it go out");
+    assert!(TcpStream::connect_timeout(&DENIED, Duration::from_millis(500)).is_err());
+    let state = state();
+    let list = state["rules"]["list"].as_array().expect("there are rules");
+    let [.., denying, allowing, default] = list.as_slice() else { panic!("{list:?}") };
+    assert_eq!((list.len() as u32, &default["line"]), (MANY + 1, &0.into()));
+    assert_eq!((&denying["line"], &allowing["line"]), (&MANY.into(), &(MANY + 1).into()));
+    assert!(denying["packets"].as_u64() >= Some(1) && allowing["packets"].as_u64() >= Some(1), "{denying} {allowing}");
+    let elsewhere: u64 = list[..list.len() - 3].iter().filter_map(|rule| rule["packets"].as_u64()).sum();
+    assert_eq!((elsewhere, &default["packets"]), (0, &0.into()));
+}
+
 /// A connection goes on whatever rules come and go, as long as they let it be; a flow that they do
 /// not let be ends.
 fn goes_on_under_load(namespace: &Namespace, of_system: &str) {
@@ -157,9 +184,10 @@ fn goes_on_under_load(namespace: &Namespace, of_system: &str) {
             assert_eq!(curl(&format!("{PAGE}/rules"), &[]).text(), of_system);
             // Others take their place again and again.
             let narrow = "default deny\nallow tcp in inner out outer port 7777\nnat in inner out outer to own ports 32768-65535\n";
+            let many = thousand_rules();
             for round in 0..EXCHANGES {
                 let before = taken.load(Ordering::Relaxed);
-                let rules = if round % 2 == 0 { of_system } else { narrow };
+                let rules = [of_system, &many, narrow][round % 3];
                 let answer = put(TOKEN, rules);
                 assert_eq!(answer.status, 200, "{}", answer.text());
                 assert_eq!(curl(&format!("{PAGE}/rules"), &[]).text(), rules);
@@ -169,9 +197,21 @@ fn goes_on_under_load(namespace: &Namespace, of_system: &str) {
                     assert!(is_well, "the connection stands still in round {round}, after {before} bytes: {}", state());
                     sleep(Duration::from_millis(10));
                 }
+                if round == 1 {
+                    decides_by_the_last_of_many();
+                }
             }
             let state = state();
             assert_eq!(state["rules"]["proposed"], true);
+            let ports = state["ports"].as_array().expect("the switch shows its ports").clone();
+            let count = |port: &str, what: &str| {
+                let port =
+                    ports.iter().find(|other| other["name"] == port).unwrap_or_else(|| panic!("no {port}: {ports:?}"));
+                port[what].as_u64().expect("a number")
+            };
+            // The connection's bytes come in by the card and go out to the router.
+            assert!(count("uplink", "bytes_in") > 1_000_000 && count("router", "bytes_out") > 1_000_000, "{ports:?}");
+            assert!(count("status", "frames_in") > 0 && count("lan", "source_drops") == 0, "{ports:?}");
             let flows = state["flows"]["busiest"].as_array().expect("there are flows").clone();
             let own = flows.iter().find(|flow| flow["destination_port"] == 7777).expect("it is one of the busiest");
             assert_eq!((&own["state"], &own["line"]), (&"open".into(), &2.into()), "{own}");

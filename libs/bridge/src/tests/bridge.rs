@@ -123,7 +123,17 @@ fn isolated_ports_reach_the_others_only() {
     let mut bridge = bridge(&["isolated", "isolated", ""]);
     assert_eq!(targets(bridge.decide(0, 0, &head(ALL, station(1), None))), [2]);
     assert_eq!(targets(bridge.decide(0, 2, &head(ALL, station(3), None))), [0, 1]);
-    assert_eq!(bridge.decide(0, 1, &head(station(1), station(2), None)), Verdict::Drop(Cause::Nobody));
+    assert_eq!(bridge.decide(0, 1, &head(station(1), station(2), None)), Verdict::Drop(Cause::Isolated));
+    // What is for somebody behind the same port is kept from nobody by isolation.
+    assert_eq!(bridge.decide(0, 0, &head(station(1), station(4), None)), Verdict::Drop(Cause::Nobody));
+}
+
+/// Isolation is no reason where another VLAN would be one as well.
+#[test]
+fn isolation_is_told_within_a_vlan() {
+    let mut bridge = bridge(&["vlan 10 isolated", "vlan 10 isolated", "vlan 20 isolated"]);
+    assert_eq!(bridge.decide(0, 0, &head(ALL, station(1), None)), Verdict::Drop(Cause::Isolated));
+    assert_eq!(bridge.decide(0, 2, &head(ALL, station(3), None)), Verdict::Drop(Cause::Nobody));
 }
 
 #[test]

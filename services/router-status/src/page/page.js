@@ -87,6 +87,22 @@ function drawFlows(flows) {
   }));
 }
 
+// Reasons for which frames are dropped, as they are said.
+const REASONS = { no_place: "no place", storm: "storm", isolated: "isolated", vlan: "VLAN", source: "source" };
+
+function drawPorts(ports) {
+  by("ports-section").hidden = !ports;
+  by("ports").replaceChildren(...(ports ?? []).map(port => {
+    const row = element("tr");
+    const dropped = Object.entries(REASONS).filter(([what]) => port[what + "_drops"])
+      .map(([what, said]) => `${said} ${port[what + "_drops"].toLocaleString("en")}`).join(", ");
+    row.append(element("td", port.name), element("td", port.frames_in.toLocaleString("en"), "number"),
+      element("td", short(port.bytes_in) + "B", "number"), element("td", port.frames_out.toLocaleString("en"), "number"),
+      element("td", short(port.bytes_out) + "B", "number"), element("td", dropped || "–"));
+    return row;
+  }));
+}
+
 function drawCounters(counters) {
   by("counters").replaceChildren(...Object.entries(counters).flatMap(([name, values]) => [
     element("h3", name),
@@ -110,6 +126,7 @@ function draw(state) {
   tile("flows", (state.flows?.count ?? 0).toLocaleString("en"), "of " + (state.flows?.capacity ?? 0).toLocaleString("en"), state.flows?.count ?? 0);
   drawRules(state.rules);
   drawFlows(state.flows);
+  drawPorts(state.ports);
   drawCounters(state.counters);
   before = state;
 }

@@ -1,14 +1,17 @@
 //! Frames between clients and two networks outside, which the switch joins to one.
 
-use super::{SIZE, connections, mac, switch};
+use super::{SIZE, connections, counted, mac};
 use crate::Switch;
+use core::sync::atomic::AtomicU64;
 use culm::Region;
 use culm::connection::NetClient;
+use culm_bridge::counts::{COUNT_WORDS, Counts, View};
 use culm_net::checksum;
 use culm_net::header::flags::NEEDS_CHECKSUM;
 use culm_net::provider::Port;
 use culm_net::testing::{Peer, frame, read_frame, write_packet};
 use culm_net::{Client, Descriptor, Mac, PacketHeader};
+use std::string::String;
 use std::vec;
 use std::vec::Vec;
 
@@ -34,6 +37,11 @@ struct World {
 
 impl World {
     fn new(options: &[(&str, &str)]) -> Self {
+        Self::counted(options, Counts::default())
+    }
+
+    /// The same, which counts here.
+    fn counted(options: &[(&str, &str)], counts: Counts<'static>) -> Self {
         let pairs = [1, 2].map(|client| {
             let (mut provider, client) = connections(client, SIZE);
             provider.anti_spoof = u32::from(client.mac == mac(1));
@@ -49,7 +57,7 @@ impl World {
             uplink: *client,
         });
         let mut world = Self {
-            switch: switch(ports, uplinks, options),
+            switch: counted(ports, uplinks, options, counts),
             clients: pairs.iter().map(|(_, client)| Client::new(*client)).collect(),
             outside: outside.collect(),
         };
@@ -221,4 +229,56 @@ fn a_mirror_is_given_what_comes_by_other_ports_and_gives_nothing() {
     assert_eq!(world.reaches(0, Mac::BROADCAST, world.clients[0].mac()), [1]);
     assert!(world.reaches(1, Mac::BROADCAST, world.clients[1].mac()).is_empty());
     assert!(world.reaches(1, world.clients[0].mac(), world.clients[1].mac()).is_empty());
+}
+
+/// Each frame is counted where it comes and where it goes out, and what is dropped at the port that
+/// the reason is about.
+#[test]
+fn ports_count_what_comes_and_goes_and_why_something_does_not() {
+    let words: &[AtomicU64] = (0..COUNT_WORDS).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
+    let counts = Counts::new(words, ["web", "capture", "uplink", "uplink2"].into_iter());
+    let options = [("client0", "vlan 10"), ("client1", "mirror"), ("uplink", "trunk 10"), ("uplink2", "vlan 30")];
+    let mut world = World::counted(&options, counts);
+    let sent = frame(Mac::BROADCAST, Mac::new(mac(1)), &[0x5a; 60]);
+    let length = sent.len();
+    let far = frame(Mac::BROADCAST, FAR, &[0x5a; 60]);
+    world.comes(0, &sent);
+    world.comes(2, &tagged(&far, 10));
+    // Of no VLAN of the port's; from a client's own address; for many, of which there are too many.
+    world.comes(2, &far);
+    world.comes(2, &tagged(&frame(Mac::BROADCAST, Mac::new(mac(1)), &[0; 60]), 10));
+    let port = |name: &str, counts: [usize; 9]| {
+        let names = ["frames_in", "bytes_in", "frames_out", "bytes_out", "no_place_drops", "storm_drops"];
+        let names = names.into_iter().chain(["isolated_drops", "vlan_drops", "source_drops"]);
+        let counts = names.zip(counts).map(|(name, count)| std::format!(",\"{name}\":{count}"));
+        std::format!("{{\"name\":\"{name}\"{}}}", counts.collect::<String>())
+    };
+    let expected = [
+        port("web", [1, length, 1, length, 0, 0, 0, 0, 0]),
+        port("capture", [0, 0, 4, 4 * length + 8, 0, 0, 0, 0, 0]),
+        port("uplink", [3, 3 * length + 8, 1, length + 4, 0, 0, 0, 1, 1]),
+        port("uplink2", [0; 9]),
+    ];
+    let mut shown = String::new();
+    View::new(words).write_json(&mut shown).expect("a string takes all");
+    assert_eq!(shown, std::format!("[{}]", expected.join(",")));
+
+    let options =
+        [("client0", "isolated"), ("client1", "isolated"), ("uplink", "isolated storm 4"), ("uplink2", "isolated")];
+    let counts = Counts::new(words, ["web", "other", "uplink", "uplink2"].into_iter());
+    let mut world = World::counted(&options, counts);
+    world.comes(0, &sent);
+    let mut shown = String::new();
+    View::new(words).write_json(&mut shown).expect("a string takes all");
+    assert!(shown.contains(&port("web", [1, length, 0, 0, 0, 0, 1, 0, 0])), "{shown}");
+
+    let counts = Counts::new(words, ["web", "other", "uplink", "uplink2"].into_iter());
+    let mut world = World::counted(&[("uplink", "storm 4")], counts);
+    for _ in 0..3 {
+        world.comes(2, &far);
+    }
+    let mut shown = String::new();
+    View::new(words).write_json(&mut shown).expect("a string takes all");
+    assert!(shown.contains(&port("web", [0, 0, 1, length, 0, 0, 0, 0, 0])), "{shown}");
+    assert!(shown.contains(&port("uplink", [3, 3 * length, 0, 0, 0, 2, 0, 0, 0])), "{shown}");
 }
