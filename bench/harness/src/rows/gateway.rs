@@ -154,13 +154,13 @@ fn all() -> [Gateway; 7] {
             culm: Between::System(router.system()),
             linux: Way::Route,
             flows: router.flows,
-            work: &[Loop(64), Loop(1472), Bulk],
+            work: &[Loop(64), Loop(1472), Bulk, Overload],
         },
         Gateway { name: "guests", culm: Between::Guests, linux: Way::Route, flows: 0, work: &[Loop(64), Bulk] },
         Gateway::firewall(
             "firewall",
             Router { name: "bench-firewall", rules: 1, flows: MANY_FLOWS, ..router },
-            &[Loop(64), Loop(1472), New],
+            &[Loop(64), Loop(1472), Overload, New],
         ),
         Gateway::firewall(
             "rules-1000",
