@@ -3,7 +3,9 @@
 //! The input is packets with what is to become of them. Whatever they are, no length leads beyond
 //! them; what is translated still parses, has the tuple that was asked for, and right checksums if
 //! it had right ones before. Those that a router with a small table forwards leave it sound, and
-//! its next life finds each flow again; words that the input spoils have it find fewer.
+//! its next life finds each flow again; words that the input spoils have it find fewer. Another
+//! router gets the same packets, and takes the short way where there is one: it sends the same
+//! bytes and comes to have the same memory.
 
 #![no_main]
 
@@ -167,7 +169,23 @@ impl Router<'_> {
         }
     }
 
+    /// Forwards a packet by the short way, if it is plain and of an open flow.
+    fn short(&mut self, bytes: &mut [u8]) -> Option<()> {
+        let plain = Plain::read(bytes)?;
+        let found = self.table.find_plain(&plain, self.now)?;
+        let onward = self.table.onward_plain(&found, &plain);
+        if plain.hops <= 1 || onward.is_some() && !plain.is_v4() || !self.table.track_plain(&found, &plain, self.now) {
+            return None;
+        }
+        plain.rewrite(bytes, onward.as_ref(), false).expect("what is plain is rewritten");
+        Some(())
+    }
+
+    /// Forwards a packet the general way.
     fn route(&mut self, bytes: &mut [u8], packet: &Packet) -> Option<()> {
+        if packet.hops <= 1 {
+            return None;
+        }
         let was_right = checksum_is_right(packet, bytes);
         if let Transport::Error(quoted) = &packet.transport {
             let (id, direction) = self.table.find_quoted(quoted, self.now)?;
@@ -176,7 +194,12 @@ impl Router<'_> {
         } else {
             let Followed::Of(tuple) = self.fragments.follow(packet, self.now) else { return None };
             let (flow, direction) = self.flow(&tuple, packet)?;
-            translate(bytes, packet, &flow.onward(direction)).ok()?;
+            let onward = flow.onward(direction);
+            count_hop(bytes, packet)?;
+            // As it came where nothing is translated: packets of IPv6, and what passes as it is.
+            if onward != tuple {
+                translate(bytes, packet, &onward).ok()?;
+            }
         }
         let sent = Packet::read(bytes).expect("it is still a packet");
         assert!(stays(was_right, checksum_is_right(&sent, bytes)));
@@ -196,12 +219,24 @@ fn is_sound(table: &Table<'_>, nat: &Nat, now: u64) {
     }
 }
 
+/// Has one router forward a packet the general way and the other, if it can, the short one.
+fn route([general, short]: &mut [Router<'_>; 2], packet: &mut [u8], read: &Packet) {
+    let mut other = packet.to_vec();
+    let is_forwarded = general.route(packet, read).is_some();
+    let is_short = short.short(&mut other).is_some();
+    assert!(!is_short || is_forwarded, "the short way forwards what the general one does not");
+    let is_same = is_short || short.route(&mut other, read).is_some() == is_forwarded;
+    assert!(is_same && (!is_forwarded || packet == other));
+}
+
 fuzz_target!(|bytes: &[u8]| {
     let mut input = Input::new(bytes);
-    let memory: Vec<AtomicU64> = (0..memory_words(FLOWS)).map(|_| AtomicU64::new(0)).collect();
-    let table = Table::new(&settings(1), &memory);
-    let fragments = Fragments::new(Key([3, 1]), 4);
-    let mut router = Router { table, nat: nat(), fragments, now: 0 };
+    let memories: [Vec<AtomicU64>; 2] =
+        core::array::from_fn(|_| (0..memory_words(FLOWS)).map(|_| AtomicU64::new(0)).collect());
+    let mut routers = memories.each_ref().map(|memory| {
+        let fragments = Fragments::new(Key([3, 1]), 4);
+        Router { table: Table::new(&settings(1), memory), nat: nat(), fragments, now: 0 }
+    });
     while !input.is_over() {
         let (kind, length) = (input.byte(), input.byte());
         let mut packet = input.bytes(length.into()).to_vec();
@@ -209,24 +244,30 @@ fuzz_target!(|bytes: &[u8]| {
             seal_error(&mut packet);
             seal(&mut packet, 0);
         }
-        router.now += u64::from(kind >> 4) * 10_000;
+        let passed = u64::from(kind >> 4) * 10_000;
+        routers.iter_mut().for_each(|router| router.now += passed);
         if let Ok(read) = Packet::read(&packet) {
             if kind & 2 != 0 {
-                router.route(&mut packet, &read);
+                route(&mut routers, &mut packet, &read);
             } else {
                 forward(&mut packet, read, &mut input);
             }
         }
         if kind & 4 != 0 {
-            let word = &memory[usize::from(input.byte()) % memory.len()];
-            let (mut again, spoilt) = (nat(), u64::from(kind & 8) << (input.byte() % 60));
-            word.store(word.load(Relaxed) ^ spoilt, Relaxed);
-            let (table, adopted) =
-                Table::adopt(&settings(2), &memory, router.now, |flow| again.believe(flow).then_some(flow.tag));
-            assert!(spoilt != 0 || adopted.kept + adopted.refused == router.table.count());
-            is_sound(&table, &again, router.now);
-            (router.table, router.nat) = (table, again);
+            let (place, spoilt) = (usize::from(input.byte()), u64::from(kind & 8) << (input.byte() % 60));
+            for (router, memory) in routers.iter_mut().zip(&memories) {
+                let (word, mut again) = (&memory[place % memory.len()], nat());
+                word.store(word.load(Relaxed) ^ spoilt, Relaxed);
+                let (table, adopted) =
+                    Table::adopt(&settings(2), memory, router.now, |flow| again.believe(flow).then_some(flow.tag));
+                assert!(spoilt != 0 || adopted.kept + adopted.refused == router.table.count());
+                is_sound(&table, &again, router.now);
+                (router.table, router.nat) = (table, again);
+            }
         }
-        is_sound(&router.table, &router.nat, router.now);
+        routers.iter().for_each(|router| is_sound(&router.table, &router.nat, router.now));
+        let words = memories.each_ref().map(|memory| memory.iter().map(|word| word.load(Relaxed)));
+        let [general, short] = words;
+        assert!(general.eq(short), "the ways leave different memory");
     }
 });

@@ -87,36 +87,72 @@ impl Side {
     /// Returns the side as three words.
     pub fn words(&self) -> [u64; 3] {
         let Self { end, reach, acked, window, scale, asked, .. } = *self;
-        let [seen, has_asked] = [self.is_seen, asked.is_some()];
-        let bits = [seen, self.offers_scale, self.has_acked, self.has_ended, self.is_done, self.has_parts, has_asked];
-        let bits = bits.iter().rev().fold(0, |word, bit| word << 1 | u64::from(*bit));
-        [
-            u64::from(end) | u64::from(reach) << 32,
-            u64::from(acked) | u64::from(window) << 32,
-            u64::from(asked.unwrap_or(0)) << 32 | bits << 8 | u64::from(scale),
-        ]
+        let bits = [
+            (bits::IS_SEEN, self.is_seen),
+            (bits::OFFERS_SCALE, self.offers_scale),
+            (bits::HAS_ACKED, self.has_acked),
+            (bits::HAS_ENDED, self.has_ended),
+            (bits::IS_DONE, self.is_done),
+            (bits::HAS_PARTS, self.has_parts),
+            (bits::HAS_ASKED, asked.is_some()),
+        ];
+        let bits = bits.iter().fold(u32::from(scale), |word, (bit, is_set)| if *is_set { word | bit } else { word });
+        [join(end, reach), join(acked, window), join(bits, asked.unwrap_or(0))]
     }
 
     /// Returns the side of three words; `None` if they are none of a side.
     pub fn from_words([first, second, third]: [u64; 3]) -> Option<Self> {
-        let bit = |number: u32| third >> (8 + number) & 1 != 0;
-        let scale = third as u8;
+        let ([end, reach], [acked, window], [bits, asked]) = (split(first), split(second), split(third));
+        let scale = bits as u8;
         let side = Self {
-            end: first as u32,
-            reach: (first >> 32) as u32,
-            acked: second as u32,
-            window: (second >> 32) as u32,
+            end,
+            reach,
+            acked,
+            window,
             scale,
-            is_seen: bit(0),
-            offers_scale: bit(1),
-            has_acked: bit(2),
-            has_ended: bit(3),
-            is_done: bit(4),
-            has_parts: bit(5),
-            asked: bit(6).then_some((third >> 32) as u32),
+            is_seen: bits & bits::IS_SEEN != 0,
+            offers_scale: bits & bits::OFFERS_SCALE != 0,
+            has_acked: bits & bits::HAS_ACKED != 0,
+            has_ended: bits & bits::HAS_ENDED != 0,
+            is_done: bits & bits::IS_DONE != 0,
+            has_parts: bits & bits::HAS_PARTS != 0,
+            asked: (bits & bits::HAS_ASKED != 0).then_some(asked),
         };
-        (scale <= 14 && side.window <= LARGEST_WINDOW && third as u32 >> 15 == 0).then_some(side)
+        (scale <= 14 && window <= LARGEST_WINDOW && bits & !bits::ALL == 0).then_some(side)
     }
+}
+
+/// Bits of a side's third word, whose upper half is [`Side::asked`].
+mod bits {
+    /// Its scale.
+    pub const SCALE: u32 = 0xff;
+    /// Those that are named like it in [`Side`](super::Side).
+    pub const IS_SEEN: u32 = 1 << 8;
+    pub const OFFERS_SCALE: u32 = 1 << 9;
+    pub const HAS_ACKED: u32 = 1 << 10;
+    pub const HAS_ENDED: u32 = 1 << 11;
+    pub const IS_DONE: u32 = 1 << 12;
+    pub const HAS_PARTS: u32 = 1 << 13;
+    /// Whether it has asked for another connection.
+    pub const HAS_ASKED: u32 = 1 << 14;
+    /// All that there are.
+    pub const ALL: u32 = (1 << 15) - 1;
+    /// In the midst of a connection its SYN was seen, it has acknowledged something, and that is
+    /// all, whatever its scale.
+    pub const AMIDST: u32 = IS_SEEN | HAS_ACKED;
+    pub const OF_SCALE: u32 = SCALE | OFFERS_SCALE;
+}
+
+/// A word of two numbers.
+#[inline(always)]
+fn join(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+/// The two numbers of a word.
+#[inline(always)]
+fn split(word: u64) -> [u32; 2] {
+    [word as u32, (word >> 32) as u32]
 }
 
 /// Returns how far behind what was sent an acknowledgement of `side` may be.
@@ -168,24 +204,19 @@ pub fn follow(sides: &mut [Side; 2], state: State, from: Direction, segment: &Se
     }
 }
 
-/// Bits of a side's third word, its scale and the window scale's offer left out, in the midst of a
-/// connection: its SYN was seen, it has acknowledged something, and that is all.
-const AMIDST: u32 = 0b101 << 8;
-const OTHERS: u32 = !(0b10 << 8 | 0xff);
-
 /// Follows a segment without SYN, FIN and RST in an open connection, of which neither end has sent
 /// all: what [`follow`] makes of it if it belongs there, from the words of the sender's side and
 /// its peer's. Returns the first and the second word of the one, and the first of the other; `None`
 /// if it is for [`follow`] to say.
 #[inline]
 pub fn follow_plain(own: [u64; 3], peer: [u64; 3], segment: &plain::Segment) -> Option<[u64; 3]> {
-    let scale = own[2] & 0xff;
-    if own[2] as u32 & OTHERS != AMIDST || peer[2] as u32 & OTHERS != AMIDST || scale > 14 {
+    let is_amidst = |words: [u64; 3]| words[2] as u32 & !bits::OF_SCALE == bits::AMIDST;
+    let scale = own[2] as u32 & bits::SCALE;
+    if !is_amidst(own) || !is_amidst(peer) || scale > 14 {
         return None;
     }
-    let (own_end, own_reach) = (own[0] as u32, (own[0] >> 32) as u32);
-    let (own_acked, own_window) = (own[1] as u32, (own[1] >> 32) as u32);
-    let (peer_end, peer_reach, peer_window) = (peer[0] as u32, (peer[0] >> 32) as u32, (peer[1] >> 32) as u32);
+    let ([own_end, own_reach], [own_acked, own_window]) = (split(own[0]), split(own[1]));
+    let ([peer_end, peer_reach], [_, peer_window]) = (split(peer[0]), split(peer[1]));
     let window = u32::from(segment.window) << scale;
     let end = segment.sequence.wrapping_add(segment.data.into());
     let lag = distance(peer_end, segment.acknowledgement);
@@ -200,11 +231,7 @@ pub fn follow_plain(own: [u64; 3], peer: [u64; 3], segment: &plain::Segment) -> 
     let later = |one: u32, other: u32| if distance(one, other) > 0 { one } else { other };
     let reach = later(segment.acknowledgement.wrapping_add(window), peer_reach);
     let acked = later(segment.acknowledgement, own_acked);
-    Some([
-        u64::from(later(end, own_end)) | u64::from(own_reach) << 32,
-        u64::from(acked) | u64::from(own_window.max(window)) << 32,
-        u64::from(peer_end) | u64::from(reach) << 32,
-    ])
+    Some([join(later(end, own_end), own_reach), join(acked, own_window.max(window)), join(peer_end, reach)])
 }
 
 /// Returns whether a SYN begins another connection, after one that has ended. If that ended in
