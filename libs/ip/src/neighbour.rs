@@ -11,6 +11,7 @@ mod claim;
 pub mod discovery;
 mod entry;
 mod message;
+pub mod router;
 
 pub use cache::{Action, Advertised, Cache, Place, Resolution, WAYS};
 pub use claim::{Claim, Rules, Step};

@@ -23,6 +23,8 @@ pub struct Relations {
     /// The channel at whose other end the component's field of the same name must have the same
     /// value, or none too.
     pub same_by: Option<Located<String>>,
+    /// The fields that a system must give where it gives this one, or says yes to it.
+    pub needs: Vec<Located<String>>,
 }
 
 impl Relations {
@@ -34,14 +36,15 @@ impl Relations {
         let other_than = table.take("other_than").and_then(|entry| entry.texts(problems)).unwrap_or_default();
         let at_most = table.take("at_most").and_then(|entry| entry.text(problems));
         let same_by = table.take("same_by").and_then(|entry| entry.text(problems));
-        Self { of, within, from, other_than, at_most, same_by }
+        let needs = table.take("needs").and_then(|entry| entry.texts(problems)).unwrap_or_default();
+        Self { of, within, from, other_than, at_most, same_by, needs }
     }
 }
 
 /// Checks that what fields name is there, and of a type that makes sense.
 pub fn check(fields: &[ConfigField], connections: &[Connection], problems: &mut Problems) {
     for field in fields {
-        let Relations { of, within, from, other_than, at_most, same_by } = &field.relations;
+        let Relations { of, within, from, other_than, at_most, same_by, needs } = &field.relations;
         if let Some(of) = of {
             check_connection(connections.iter(), of, ("connection", "of"), problems);
         }
@@ -65,6 +68,15 @@ pub fn check(fields: &[ConfigField], connections: &[Connection], problems: &mut 
         if let Some(at_most) = at_most {
             let is_one = |kind: ConfigType| field.kind.is_unsigned() && kind.is_unsigned();
             check_field(fields, at_most, is_one, "a number that it could exceed", problems);
+        }
+        for name in needs {
+            let others = fields.iter().filter(|other| other.name != field.name);
+            if !others.clone().any(|other| other.name == name.value) {
+                let help = suggest(&name.value, others.map(|other| other.name.as_str()));
+                let help = help.unwrap_or_else(|| "leave it out: there is no other field".into());
+                let message = format!("`{}` is not another field that it could need", name.value);
+                problems.push(Problem::new(name.span.clone(), message).help(help));
+            }
         }
     }
 }

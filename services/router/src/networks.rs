@@ -145,6 +145,11 @@ impl Networks {
         Some(Way { network, next })
     }
 
+    /// Returns whether there is a router to everywhere for IPv6.
+    pub fn has_gateway6(&self) -> bool {
+        self.gateway6.is_some()
+    }
+
     fn direct(&self, to: IpAddr) -> Option<usize> {
         let mut best: Option<(u8, usize)> = None;
         for (number, network) in self.networks.iter().enumerate() {

@@ -12,6 +12,7 @@
 //! A packet is checked where it lies, then written once, into a buffer of the card that sends it,
 //! and rewritten there.
 
+mod announce;
 mod answers;
 mod local;
 mod output;
@@ -24,6 +25,7 @@ use crate::station::{Arrival, LONGEST_QUESTION, Station, Task};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use announce::Announced;
 use core::net::IpAddr;
 use core::sync::atomic::AtomicU64;
 use culm_firewall::Action;
@@ -125,6 +127,7 @@ pub struct Router {
     policy: Policy,
     limits: Limits,
     journal: Journal,
+    announced: Announced,
     tally: Tally,
     now: Instant,
     /// For what is made before it is sent, and for packets that are divided here.
@@ -159,6 +162,7 @@ impl Router {
             policy,
             limits: Limits::new(secrets.flows, ERRORS_EACH, ERRORS_ALL),
             journal,
+            announced: Announced::new(secrets.neighbours),
             tally: Tally::default(),
             now,
             scratch: vec![0; LONGEST_FRAME].into_boxed_slice(),
@@ -192,11 +196,13 @@ impl Router {
         for network in 0..self.stations.len() {
             self.poll(network, cards);
         }
+        self.announce_what_is_due(cards);
     }
 
     /// Returns when there is something to do if no frame comes.
     pub fn deadline(&self) -> Instant {
-        self.stations.iter().map(Station::deadline).min().unwrap_or(Instant::NEVER)
+        let of_stations = self.stations.iter().map(Station::deadline).min().unwrap_or(Instant::NEVER);
+        of_stations.min(self.announced.deadline())
     }
 
     /// Takes what was counted.

@@ -33,15 +33,19 @@ pub fn start(config: Config, connections: Connections) -> (Router, Desk, Vec<Cli
     if let Some(entropy) = &connections.entropy {
         let _ = culm_entropy::take_seed(entropy);
     }
-    let described: [(&'static str, Option<NetClient>, _, _, _); 4] = [
-        ("outer", Some(connections.outer), config.outer_address, config.outer_address6, config.outer_mtu),
-        ("inner", Some(connections.inner), config.inner_address, config.inner_address6, config.inner_mtu),
-        ("dmz", connections.dmz, config.dmz_address, config.dmz_address6, MTU),
-        ("guest", connections.guest, config.guest_address, config.guest_address6, MTU),
+    let Config { outer_address: outer, inner_address: inner, dmz_address: dmz, guest_address: guest, .. } = config;
+    let described: [(&'static str, Option<NetClient>, _, _, _, _); 4] = [
+        ("outer", Some(connections.outer), outer, config.outer_address6, config.outer_mtu, false),
+        ("inner", Some(connections.inner), inner, config.inner_address6, config.inner_mtu, config.inner_advertise),
+        ("dmz", connections.dmz, dmz, config.dmz_address6, MTU, config.dmz_advertise),
+        ("guest", connections.guest, guest, config.guest_address6, MTU, config.guest_advertise),
     ];
-    let (mut clients, mut networks) = (Vec::new(), Vec::new());
-    for (name, connection, v4, v6, mtu) in described {
+    let (mut clients, mut networks, mut announced) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, connection, v4, v6, mtu, is_announced) in described {
         let Some(connection) = connection else { continue };
+        if is_announced {
+            announced.push(networks.len());
+        }
         let client = Client::new(connection);
         networks.push(Network {
             name,
@@ -62,11 +66,13 @@ pub fn start(config: Config, connections: Connections) -> (Router, Desk, Vec<Cli
     let desk = Desk::new(connections.report, connections.proposals, connections.asker, guard, secrets.flows, flows);
     let policy = policy(&desk, config.rules, &networks, secrets.flows, flows);
     let journal = Journal::new(secrets.flows, config.log_rate);
-    let (router, adopted) =
+    let (mut router, adopted) =
         Router::new(networks, policy, memory, config.flows_per_source, &secrets, journal, instant());
     if adopted.kept + adopted.refused > 0 {
         culm::info!("{} flows go on, {} do not", adopted.kept, adopted.refused);
     }
+    let name_servers = config.name_server6.and_then(|address| address.parse().ok());
+    router.announce(announced.into_iter(), name_servers.into_iter().collect());
     counters::FLOWS_KEPT.add(adopted.kept as u64);
     (router, desk, clients)
 }

@@ -5,7 +5,7 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
-use culm_tests_harness::client::{Background, answers_pings, run, try_run, wait_for_ping};
+use culm_tests_harness::client::{Background, answers_pings, curl, run, try_run, wait_for_ping};
 use culm_tests_harness::debugger::{Debugger, code};
 use culm_tests_harness::{Boot, Machine, PATIENCE, free_port, on_wires, root};
 use culm_wire::{Namespace, ip};
@@ -297,6 +297,61 @@ fn far_network() -> Namespace {
     };
     far.within(set_up).expect("it can be set up");
     far
+}
+
+/// A host inside that was told nothing gives itself an address and finds the way out by what the
+/// router advertises, and fetches a page from outside.
+#[test]
+fn hosts_inside_configure_themselves_for_ipv6() {
+    let keys = "inner_advertise = true\nname_server6 = \"2001:db8:2::53\"";
+    let (folder, file) = described("router-advertising", "gateway6 = \"2001:db8:2::2\"\n", keys);
+    with_router_of(Boot::system(file), |machine, namespace| {
+        let server = TcpListener::bind((OUTSIDE_6, 8000)).expect("it is free");
+        let serving = std::thread::spawn(move || {
+            let (mut stream, from) = server.accept().expect("a connection");
+            let count = stream.read(&mut [0; 4096]).expect("a request");
+            assert!(count > 0);
+            stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 6\r\n\r\nhello\n").expect("an answer");
+            from.ip().to_string()
+        });
+        wait_for_ping(ROUTER_OUTSIDE);
+        inside(namespace, || {
+            let heard = "icmp6 and ip6[40] == 134";
+            let file = folder.path().join("heard");
+            let path = file.to_str().expect("temporary paths are text");
+            let _listening = Background::start("tcpdump", &["-Z", "root", "-U", "-i", "culm1", "-w", path, heard]);
+            let until = Instant::now() + PATIENCE;
+            while !file.exists() {
+                assert!(Instant::now() < until, "tcpdump does not begin");
+                sleep(Duration::from_millis(50));
+            }
+            // Nothing of what the other tests give it is left, and it asks anew when it comes up.
+            for words in ["addr del 2001:db8:3::2/64 dev culm1", "link set culm1 down", "link set culm1 up"] {
+                ip(words).expect("it can be taken away");
+            }
+            let own = loop {
+                let addresses =
+                    run(5, "ip", &["-6", "-o", "addr", "show", "dev", "culm1", "scope", "global", "-tentative"]);
+                let own = addresses.split_whitespace().find_map(|word| word.strip_suffix("/64"));
+                if let Some(own) = own {
+                    assert!(own.starts_with("2001:db8:3:"), "{addresses}");
+                    break own.to_string();
+                }
+                assert!(Instant::now() < until, "it has no address: {}", machine.tail());
+                sleep(Duration::from_millis(100));
+            };
+            let routes = run(5, "ip", &["-6", "route", "show", "default"]);
+            assert!(routes.starts_with("default via fe80:") && routes.contains("proto ra"), "{routes}");
+            assert!(routes.contains("dev culm1"), "{routes}");
+            let page = curl(&format!("http://[{OUTSIDE_6}]:8000/"), &[]);
+            assert_eq!((page.status, page.text().as_str()), (200, "hello\n"));
+            assert_eq!(serving.join().expect("it has served"), own);
+            let told = run(30, "tcpdump", &["-n", "-vv", "-r", path]);
+            assert!(told.contains("rdnss option (25)") && told.contains("addr: 2001:db8:2::53"), "{told}");
+            assert!(told.contains("mtu option (5), length 8 (1):  1500"), "{told}");
+        });
+        assert!(!machine.saw("faulted"), "{}", machine.tail());
+    });
 }
 
 /// One host begins more flows than there are; another's go on, and it can begin new ones.

@@ -12,10 +12,10 @@ use culm_packet::checksum::Sum;
 use culm_packet::wire::protocols::ICMPV6 as ICMP;
 
 /// The hop limit of every message, which shows that no router has passed it on (§3.1).
-const HOP_LIMIT: u8 = 255;
+pub(super) const HOP_LIMIT: u8 = 255;
 
 /// Types of messages.
-mod kind {
+pub(super) mod kind {
     pub const ROUTER_SOLICITATION: u8 = 133;
     pub const ROUTER_ADVERTISEMENT: u8 = 134;
     pub const SOLICITATION: u8 = 135;
@@ -23,7 +23,7 @@ mod kind {
 }
 
 /// Types of options (§4.6).
-mod option {
+pub(super) mod option {
     pub const SOURCE_LINK: u8 = 1;
     pub const TARGET_LINK: u8 = 2;
     pub const PREFIX: u8 = 3;
@@ -133,29 +133,36 @@ impl<'a> Message<'a> {
     /// It is none of these messages ([`Malformed::Version`]), a router has passed it on
     /// ([`Malformed::Distance`]), or something about it is not as it has to be.
     pub fn parse(packet: &Ipv6<'a>) -> Result<Self, Malformed> {
-        let mut reader = Reader(packet.payload);
-        let [kind, code] = reader.array()?;
-        let is_one = matches!(kind, kind::ROUTER_ADVERTISEMENT | kind::SOLICITATION | kind::ADVERTISEMENT);
-        if packet.next_header != ICMP || !is_one {
-            return Err(Malformed::Version);
-        }
-        if packet.hop_limit != HOP_LIMIT {
-            return Err(Malformed::Distance);
-        }
-        let pseudo = Sum::pseudo_header(packet.source, packet.destination, ICMP, packet.payload.len());
-        if !pseudo.add_bytes(packet.payload).is_intact() {
-            return Err(Malformed::Checksum);
-        }
-        if code != 0 {
-            return Err(Malformed::Value);
-        }
-        reader.half()?;
+        let is_one = |kind| matches!(kind, kind::ROUTER_ADVERTISEMENT | kind::SOLICITATION | kind::ADVERTISEMENT);
+        let (kind, reader) = open(packet, is_one)?;
         match kind {
             kind::ROUTER_ADVERTISEMENT => router_advertisement(packet, reader).map(Self::RouterAdvertisement),
             kind::SOLICITATION => solicitation(packet, reader).map(Self::Solicitation),
             _ => advertisement(packet, reader).map(Self::Advertisement),
         }
     }
+}
+
+/// Checks what all messages have in common, of the kinds for which `is_one` says so. Returns the
+/// kind, and what stands behind the checksum.
+pub(super) fn open<'a>(packet: &Ipv6<'a>, is_one: impl Fn(u8) -> bool) -> Result<(u8, Reader<'a>), Malformed> {
+    let mut reader = Reader(packet.payload);
+    let [kind, code] = reader.array()?;
+    if packet.next_header != ICMP || !is_one(kind) {
+        return Err(Malformed::Version);
+    }
+    if packet.hop_limit != HOP_LIMIT {
+        return Err(Malformed::Distance);
+    }
+    let pseudo = Sum::pseudo_header(packet.source, packet.destination, ICMP, packet.payload.len());
+    if !pseudo.add_bytes(packet.payload).is_intact() {
+        return Err(Malformed::Checksum);
+    }
+    if code != 0 {
+        return Err(Malformed::Value);
+    }
+    reader.half()?;
+    Ok((kind, reader))
 }
 
 fn router_advertisement<'a>(packet: &Ipv6<'a>, mut reader: Reader<'a>) -> Result<RouterAdvertisement<'a>, Malformed> {
@@ -211,7 +218,7 @@ fn is_solicited_node(address: Ipv6Addr) -> bool {
 }
 
 /// Checks that all options are whole, and returns what the last one of the kind `wanted` says.
-fn link_option(options: &[u8], wanted: u8) -> Result<Option<LinkAddress>, Malformed> {
+pub(super) fn link_option(options: &[u8], wanted: u8) -> Result<Option<LinkAddress>, Malformed> {
     let mut all = Options(options);
     let mut link = None;
     for (_, mut content) in all.by_ref().filter(|(kind, _)| *kind == wanted) {
@@ -329,7 +336,13 @@ fn write(
         writer.put(&[kind, 1])?;
         writer.put(&link.0)?;
     }
-    let sum = Sum::pseudo_header(source, destination, ICMP, length).add_bytes(writer.written().get(HEADER..)?);
-    writer.patch(HEADER + 2, &sum.checksum().to_be_bytes())?;
+    seal(&mut writer, source, destination)?;
     Some(writer.len())
+}
+
+/// Puts the checksum into the packet that was written.
+pub(super) fn seal(writer: &mut Writer<'_>, source: Ipv6Addr, destination: Ipv6Addr) -> Option<()> {
+    let message = writer.written().get(HEADER..)?;
+    let sum = Sum::pseudo_header(source, destination, ICMP, message.len()).add_bytes(message);
+    writer.patch(HEADER + 2, &sum.checksum().to_be_bytes())
 }

@@ -4,6 +4,7 @@ mod cache;
 mod claim;
 mod model;
 mod protocol;
+mod router;
 
 use super::{Action, Cache, Entry};
 use crate::{Instant, Key, LinkAddress};

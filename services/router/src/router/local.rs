@@ -41,7 +41,7 @@ impl Router {
         }
     }
 
-    /// Takes a packet of IPv6 for a group of stations: questions for neighbours.
+    /// Takes a packet of IPv6 for a group of stations: questions for neighbours, and for routers.
     #[inline(never)]
     pub(super) fn group(&mut self, arrival: &Arrival, frame: &[u8], cards: &mut impl Cards) {
         self.discovery(arrival, frame, cards);
@@ -49,14 +49,17 @@ impl Router {
 
     /// Takes a message of neighbour discovery. Returns whether it is one.
     fn discovery(&mut self, arrival: &Arrival, frame: &[u8], cards: &mut impl Cards) -> bool {
-        let Self { networks, stations, now, .. } = self;
-        let (Some(network), Some(station)) = (networks.get(arrival.network), stations.get_mut(arrival.network)) else {
-            return false;
-        };
         let Some(Ok(packet)) = frame.get(ETHERNET_HEADER..).map(Ipv6::parse) else { return false };
         if packet.next_header != ICMP6 || !packet.payload.first().is_some_and(|kind| DISCOVERY.contains(kind)) {
             return false;
         }
+        if self.is_asked_for(arrival, &packet) {
+            return true;
+        }
+        let Self { networks, stations, now, .. } = self;
+        let (Some(network), Some(station)) = (networks.get(arrival.network), stations.get_mut(arrival.network)) else {
+            return false;
+        };
         let own = |address: Ipv6Addr| {
             let is_own = address == network.link_local() || network.v6.is_some_and(|own| own.address == address);
             if is_own { Own::Yes } else { Own::No }

@@ -1,11 +1,11 @@
 //! Numbers and secrets in configurations that are right by themselves and wrong beside others: of
 //! the same component, or of the one at the other end of a channel. How they belong together, the
-//! component's manifest says (`at_most`, `same_by`).
+//! component's manifest says (`at_most`, `same_by`, `needs`).
 
 use super::draft::{Draft, DraftDomain};
 use crate::diagnostics::Diagnostic;
 use crate::plan::ConfigValue;
-use culm_manifest::{ConfigField, ConfigType};
+use culm_manifest::{ConfigField, ConfigType, Located};
 use std::ops::Range;
 
 /// Checks the configuration of all domains.
@@ -15,6 +15,7 @@ pub fn check(draft: &mut Draft<'_>) {
         for field in &draft.domains[domain].manifest.config {
             found.extend(at_most(draft, domain, field));
             found.extend(same_by(draft, domain, field));
+            found.extend(needs(draft, domain, field));
         }
     }
     found.into_iter().for_each(|diagnostic| draft.error(diagnostic));
@@ -69,6 +70,19 @@ fn same_by(draft: &Draft<'_>, domain: DraftDomain, field: &ConfigField) -> Optio
     };
     let help = format!("give both the same `{name}`, or neither: one without the other does nothing");
     Some(draft.at(&at, message).related(draft.source, place, what).help(help))
+}
+
+/// Refuses a field that does nothing, since another one is not given.
+fn needs(draft: &Draft<'_>, domain: DraftDomain, field: &ConfigField) -> Option<Diagnostic> {
+    let name = &field.name;
+    if matches!(value(draft, domain, name)?, ConfigValue::Absent | ConfigValue::Bool(false)) {
+        return None;
+    }
+    let at = given_at(draft, domain, name)?;
+    let is_missing = |other: &&Located<String>| matches!(value(draft, domain, &other.value), Some(ConfigValue::Absent));
+    let missing = &field.relations.needs.iter().find(is_missing)?.value;
+    let help = format!("give `{missing}` too, or leave `{name}` out");
+    Some(draft.at(&at, format!("`{name}` does nothing without `{missing}`")).help(help))
 }
 
 fn is_same(kind: ConfigType, own: &ConfigValue, other: &ConfigValue) -> bool {

@@ -233,6 +233,12 @@ fn config() -> Table {
                 "the channel at whose other end the component's field of the same name must have the same value, or none too",
             ),
             key(
+                "needs",
+                "texts",
+                "nothing else",
+                "fields that must be given where this one is, or is `true`: without them it does nothing",
+            ),
+            key(
                 "gzip",
                 "true or false",
                 "false",

@@ -20,10 +20,15 @@ const PEER_6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 
 /// The message of a packet with this ICMP message, whose checksum is filled in.
 fn parse<'a>(bytes: &'a mut Vec<u8>, source: Ipv6Addr, destination: Ipv6Addr) -> Result<Message<'a>, Malformed> {
+    seal(bytes, source, destination);
+    Message::parse(&Ipv6 { source, destination, next_header: 58, hop_limit: 255, payload: bytes })
+}
+
+/// Gives an ICMP message its checksum.
+pub(super) fn seal(bytes: &mut [u8], source: Ipv6Addr, destination: Ipv6Addr) {
     bytes[2..4].fill(0);
     let sum = Sum::pseudo_header(source, destination, 58, bytes.len()).add_bytes(bytes).checksum();
     bytes[2..4].copy_from_slice(&sum.to_be_bytes());
-    Message::parse(&Ipv6 { source, destination, next_header: 58, hop_limit: 255, payload: bytes })
 }
 
 fn solicitation(target: Ipv6Addr, options: &[u8]) -> Vec<u8> {
