@@ -337,7 +337,7 @@ fn hosts_inside_configure_themselves_for_ipv6() {
                     assert!(own.starts_with("2001:db8:3:"), "{addresses}");
                     break own.to_string();
                 }
-                assert!(Instant::now() < until, "it has no address: {}", machine.tail());
+                assert!(Instant::now() < until, "it has no address: {addresses}");
                 sleep(Duration::from_millis(100));
             };
             let routes = run(5, "ip", &["-6", "route", "show", "default"]);

@@ -102,8 +102,9 @@ fn echoes(stream: &mut TcpStream) {
 
 /// Connects to the server on the other side.
 fn connect(to: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect_timeout(&to, Duration::from_secs(10)).expect("it comes about soon");
-    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("it is not zero");
+    let stream = TcpStream::connect_timeout(&to, Duration::from_secs(30));
+    let stream = stream.unwrap_or_else(|error| panic!("{to} is not reached soon: {error}"));
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("it is not zero");
     stream
 }
 
