@@ -38,6 +38,10 @@ const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// how long at most (RFC 7559 §2).
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(3600));
 
+/// How long routers have to repeat what they have said when the link is up again: one that was
+/// switched off with it takes a while to come up.
+const REPEAT: Duration = Duration::from_secs(180);
+
 /// Something to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -56,7 +60,7 @@ pub enum Step {
 struct Router {
     address: Ipv6Addr,
     until: Instant,
-    /// Whether it did not answer when it was used.
+    /// Whether it did not answer when it was used, or has said nothing since the link came up.
     is_suspect: bool,
 }
 
@@ -242,8 +246,18 @@ impl Routers {
     }
 
     /// Takes note that the link is up again, where routers may be others: they are asked for at
-    /// once, and name servers are forgotten until they tell of them.
+    /// once (RFC 4861 §6.3.7), and name servers are forgotten until they tell of them. What they
+    /// have said before gives way to what is said from now on, and holds for [`REPEAT`] unless it
+    /// is said again.
     pub fn link_is_up(&mut self, now: Instant) {
+        let end = now + REPEAT;
+        for router in self.routers.iter_mut().flatten() {
+            (router.until, router.is_suspect) = (router.until.min(end), true);
+        }
+        self.prefixes.iter_mut().flatten().for_each(|prefix| prefix.until = prefix.until.min(end));
+        for own in self.addresses.iter_mut().flatten() {
+            (own.preferred, own.valid) = (now, own.valid.min(end));
+        }
         while remove(&mut self.name_servers, |_| true).is_some() {
             self.are_servers_new = true;
         }

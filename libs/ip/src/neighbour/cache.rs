@@ -82,7 +82,8 @@ pub enum Action<P> {
         is_missing: bool,
     },
     /// To choose another next hop for what goes by way of `address`, which no longer answers
-    /// (RFC 4861 §7.3.3). The cache has forgotten it.
+    /// (RFC 4861 §7.3.3). The cache has forgotten it. It says nothing of those that it forgets for
+    /// others, or because the link came up.
     Gone {
         /// Who no longer answers.
         address: IpAddr,
@@ -329,8 +330,9 @@ impl<'a, P, const WAITING: usize> Cache<'a, P, WAITING> {
             let is_missing = entry.state == State::Failed;
             return Some(Action::Unreachable { packet, address, is_missing });
         }
+        let has_failed = entry.state != State::GivenUp;
         (entry.state, entry.due) = (State::Free, Instant::NEVER);
-        Some(Action::Gone { address })
+        has_failed.then_some(Action::Gone { address })
     }
 
     /// Takes note that `link` is the station of the neighbour at `index`.

@@ -124,6 +124,53 @@ fn a_link_that_comes_up_has_other_name_servers() {
     assert_eq!(due(&mut routers, seconds(2)), [Step::NameServers, Step::Solicit]);
 }
 
+/// RFC 4861 §6.3.7, RFC 4862 §5.5.4: the link may be another one. Who has spoken there comes before
+/// those that spoke before it came up, and after a while is alone.
+#[test]
+fn a_link_that_comes_up_has_other_routers_and_addresses() {
+    let mut routers = new();
+    let (far, local) = (address("2001:db8:1:9::1"), link_local(LINK));
+    let (old, young) = (address("2001:db8:1::ff:fe00:7"), address("2001:db8:8000::ff:fe00:7"));
+    let own = |routers: &mut Routers, now, own| {
+        assert!(due(routers, now).contains(&Step::Claim(own)));
+        routers.assign(own, true);
+    };
+    tell(&mut routers, seconds(1), 1, 1800, &[prefix("2001:db8:1::", 64, 0xc0, FOR_EVER, FOR_EVER)]);
+    own(&mut routers, seconds(1), old);
+    routers.link_is_up(seconds(10));
+    assert_eq!(due(&mut routers, seconds(10)), [Step::Solicit]);
+    // While nobody says anything else, all is as it was.
+    assert_eq!((routers.next_hop(far), routers.source(far, local, seconds(10))), (router(1), old));
+    tell(&mut routers, seconds(11), 2, 1800, &[prefix("2001:db8:8000::", 64, 0xc0, FOR_EVER, FOR_EVER)]);
+    own(&mut routers, seconds(11), young);
+    assert_eq!((routers.next_hop(far), routers.source(far, local, seconds(11))), (router(2), young));
+    assert_eq!(due(&mut routers, seconds(189)), []);
+    assert_eq!(due(&mut routers, seconds(190)), [Step::Remove(old)]);
+    let neighbour = address("2001:db8:1::9");
+    assert_eq!(routers.next_hop(neighbour), router(2), "that prefix is not this link's");
+    tell(&mut routers, seconds(191), 2, 0, &[]);
+    assert_eq!(routers.next_hop(far), None);
+}
+
+/// Where the link is the same, its routers say so, and nothing has changed.
+#[test]
+fn a_link_that_comes_up_again_has_the_same_routers_and_addresses() {
+    let mut routers = new();
+    let (far, local) = (address("2001:db8:9::1"), link_local(LINK));
+    let own = address("2001:db8:1::ff:fe00:7");
+    let option = prefix("2001:db8:1::", 64, 0xc0, 9000, 8000);
+    tell(&mut routers, seconds(1), 1, 1800, std::slice::from_ref(&option));
+    assert_eq!(due(&mut routers, seconds(1)), [Step::Claim(own)]);
+    routers.assign(own, true);
+    routers.link_is_up(seconds(10));
+    due(&mut routers, seconds(10));
+    tell(&mut routers, seconds(11), 1, 1800, &[option]);
+    assert_eq!(due(&mut routers, seconds(1000)), []);
+    assert_eq!((routers.next_hop(far), routers.source(far, local, seconds(1000))), (router(1), own));
+    let neighbour = address("2001:db8:1::9");
+    assert_eq!(routers.next_hop(neighbour), Some(neighbour));
+}
+
 #[test]
 fn routers_are_asked_for_ever_more_seldom_until_one_is_there() {
     let mut routers = Routers::new(LINK, 1500, seconds(0), 1 << 31);
