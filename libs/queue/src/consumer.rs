@@ -348,6 +348,21 @@ impl<T: Entry> Drain<'_, T> {
     pub fn position(&self) -> u32 {
         self.head
     }
+
+    /// Copies the next entry out and leaves it in the queue. Hazard: the producer may change it
+    /// before it is read again. So use this copy, and [`Self::pass`] over the entry then.
+    #[inline(always)]
+    pub fn peek(&self) -> Option<T> {
+        (self.head != self.end).then(|| self.shared.load(self.head))
+    }
+
+    /// Passes over the next entry, if there is one.
+    #[inline(always)]
+    pub fn pass(&mut self) {
+        if self.head != self.end {
+            self.head = self.head.wrapping_add(1);
+        }
+    }
 }
 
 impl<T: Entry> Iterator for Drain<'_, T> {

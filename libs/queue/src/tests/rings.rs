@@ -60,6 +60,25 @@ fn what_a_drain_leaves_stays_queued() {
 }
 
 #[test]
+fn what_is_looked_at_stays_until_it_is_passed_over() {
+    let shared = ring::<4>();
+    let (mut producer, mut consumer) = (Producer::attach(shared), Consumer::attach(shared));
+    assert_eq!(producer.push_slice(&[1, 2, 3]), 3);
+    let _ = producer.publish();
+    let mut drain = consumer.drain(2);
+    assert_eq!((drain.peek(), drain.peek()), (Some(1), Some(1)));
+    drain.pass();
+    assert_eq!(drain.peek(), Some(2));
+    drop(drain);
+    let mut drain = consumer.drain(1);
+    drain.pass();
+    drain.pass();
+    assert_eq!(drain.peek(), None);
+    drop(drain);
+    assert_eq!(consumer.pop(), Some(3));
+}
+
+#[test]
 fn what_is_put_back_comes_again() {
     let shared = ring::<4>();
     let (mut producer, mut consumer) = (Producer::attach(shared), Consumer::attach(shared));

@@ -100,7 +100,14 @@ impl Copier {
         if !self.client.link.is_live() {
             return self.device.link.input.available() > 0;
         }
-        while self.device.link.input.available() > 0 {
+        loop {
+            // For a frame alone, what that begins with is more than it saves.
+            if self.device.link.input.available() > 1 {
+                self.copy_small();
+            }
+            if self.device.link.input.available() == 0 {
+                return false;
+            }
             let Some(offset) = self.look_for(false) else { return true };
             if !self.fill(offset) {
                 self.stash.keep(offset, false);
@@ -111,7 +118,41 @@ impl Copier {
                 self.gather(large);
             }
         }
-        false
+    }
+
+    /// Copies frames that lie in one small buffer into the client's small buffers, as long as the
+    /// next of both are such. What is unusual in any way stays in its queue. Where the queues stand
+    /// is in registers meanwhile.
+    #[inline(always)]
+    fn copy_small(&mut self) {
+        let Self { device, client, tally, .. } = self;
+        let (from, to) = (&mut *device.link, &mut *client.link);
+        let known = from.input.available();
+        let (mut frames, mut buffers) = (from.input.drain(known), to.input.drain(known));
+        let count = frames.len().min(buffers.len()) as u32;
+        let (mut empty, mut filled) = (from.output.reserve(count), to.output.reserve(count));
+        let (mut packets, mut bytes) = (0, 0);
+        for _ in 0..count.min(empty.left()).min(filled.left()) {
+            let (Some(frame), Some(buffer)) = (frames.peek(), buffers.peek()) else { break };
+            let is_usual = device.slots.small_number(frame.offset).is_some()
+                & client.slots.small_holds(frame.length)
+                & (frame.flags & CONTINUES == 0)
+                & client.slots.small_number(buffer.offset).is_some()
+                & (buffer.flags == 0);
+            let (place, to, length) = (frame.offset as usize, buffer.offset as usize, usize::from(frame.length));
+            if !is_usual || device.data.copy(place, &client.data, to, length).is_err() {
+                break;
+            }
+            frames.pass();
+            buffers.pass();
+            // There is space for both, as just asked.
+            let _ = empty.push(Descriptor::empty(frame.offset));
+            let _ = filled.push(Descriptor { offset: buffer.offset, ..frame });
+            packets += 1;
+            bytes += (length - HEADROOM) as u64;
+        }
+        tally.packets += packets;
+        tally.bytes += bytes;
     }
 
     /// Returns the next buffer of that size that the client provides, or one that came while the
