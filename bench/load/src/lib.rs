@@ -1,6 +1,7 @@
 //! Load generators: for echo servers over UDP, in a closed loop with a window or an open loop at a
-//! rate; for web servers in an open loop ([`web`]); for routers packets of many flows ([`spray`])
-//! and connections that begin and end ([`connections`]).
+//! rate; for web servers in an open loop ([`web`]), or over many connections that take turns
+//! ([`turns`]); for routers packets of many flows ([`spray`]) and connections that begin and end
+//! ([`connections`]).
 //!
 //! Why our own: the standard tools neither check what comes back, nor keep an exact number of
 //! packets in flight, nor let a harness read their counters at the moment at which it reads the
@@ -17,6 +18,7 @@ mod far;
 pub mod histogram;
 mod packet;
 pub mod spray;
+pub mod turns;
 pub mod web;
 
 pub use ceiling::ceiling;

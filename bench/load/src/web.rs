@@ -165,7 +165,7 @@ impl Drop for WebLoad {
 }
 
 /// As many descriptors as the system grants; returns how many connections may be open at a time.
-fn raise_limit() -> usize {
+pub(crate) fn raise_limit() -> usize {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         // Root may go beyond; where that is refused, what lacks is counted as unavailable.
@@ -179,9 +179,10 @@ fn raise_limit() -> usize {
 }
 
 /// A connection and what has come on it.
-struct Connection {
-    stream: TcpStream,
-    due: u64,
+pub(crate) struct Connection {
+    pub(crate) stream: TcpStream,
+    /// When its request was due, in nanoseconds.
+    pub(crate) due: u64,
     begun: bool,
     received: usize,
     head: Vec<u8>,
@@ -190,8 +191,8 @@ struct Connection {
 }
 
 /// The state of a connection.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
     Waiting,
     Answered,
     Lost,
@@ -296,8 +297,7 @@ impl Engine {
         });
         let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLET;
         self.epoll.add(&stream, EpollEvent::new(flags, number as u64)).context("cannot watch a socket")?;
-        self.clients[number] =
-            Some(Connection { stream, due, begun: false, received: 0, head: Vec::new(), length: None });
+        self.clients[number] = Some(Connection::new(stream, due));
         self.order.push_back((number, due));
         Ok(())
     }
@@ -341,7 +341,19 @@ impl Engine {
 }
 
 impl Connection {
-    fn advance(&mut self, request: &[u8]) -> State {
+    /// A connection that may still be opening, whose first request is due at `due`.
+    pub(crate) fn new(stream: TcpStream, due: u64) -> Connection {
+        Connection { stream, due, begun: false, received: 0, head: Vec::new(), length: None }
+    }
+
+    /// Has it ask again, after it was answered.
+    pub(crate) fn ask_again(&mut self, due: u64) {
+        (self.due, self.begun, self.received, self.length) = (due, false, 0, None);
+        self.head.clear();
+    }
+
+    /// Sends its request, if that was not done yet, and reads what has come.
+    pub(crate) fn advance(&mut self, request: &[u8]) -> State {
         if !self.begun {
             match self.stream.write(request) {
                 Ok(count) if count == request.len() => self.begun = true,
@@ -392,7 +404,7 @@ fn whole(head: &[u8]) -> Option<usize> {
 
 /// A connection that is being opened. Its end, when it is given up, is a reset, so that its port is
 /// free again at once.
-fn open(target: SocketAddr) -> Result<TcpStream, Errno> {
+pub(crate) fn open(target: SocketAddr) -> Result<TcpStream, Errno> {
     let family = if target.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let socket = socket(family, SockType::Stream, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None)?;
     let linger = nix::libc::linger { l_onoff: 1, l_linger: 0 };

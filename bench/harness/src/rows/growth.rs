@@ -14,14 +14,21 @@ use crate::results::{Params, Results, Sample, Side};
 use crate::systems::{Echo, System, client_address};
 use anyhow::Result;
 use culm_bench_load::Mode;
+use culm_bench_load::turns::{Turns, TurnsSpec};
 use serde_json::json;
+use std::time::Duration;
 
 const BENCH: &str = "growth";
 const CLIENTS: &[u8] = &[1, 2, 8, 16];
 const COMPONENTS: &[u16] = &[10, 50, 200];
 const CONNECTIONS: &[usize] = &[1, 16, 64, 256, 1024];
+/// Connections that take turns, of which [`WINDOW`] ask at a time. Twice as many at least: else the
+/// acknowledgement of an answer and the next request would come on the same connection and be dealt
+/// with together, which costs less.
+const TAKING_TURNS: &[usize] = &[2 * WINDOW, 100, 1000, 10_000];
 
-/// Packets that each client of the card, or the one client among many components, has under way.
+/// Packets that each client of the card, or the one client among many components, has under way,
+/// and requests of connections that take turns.
 const WINDOW: usize = 16;
 /// Domains of the echo system itself: driver, two virtualisers, copier, echo server, two for the
 /// serial line, supervisor.
@@ -33,6 +40,7 @@ pub fn run(lab: &Lab, results: &mut Results) -> Result<()> {
     lab.attempt(BENCH, "components", || components(lab, results, "components", None));
     lab.attempt(BENCH, "ticking-components", || components(lab, results, "ticking-components", Some("50ms")));
     lab.attempt(BENCH, "connections", || connections(lab, results));
+    lab.attempt(BENCH, "turns", || turns(lab, results));
     lab.attempt(BENCH, "disk-clients", || sharing::clients(lab, results));
     lab.attempt(BENCH, "disk-partitions", || sharing::partitions(lab, results));
     Ok(())
@@ -144,6 +152,48 @@ fn connections(lab: &Lab, results: &mut Results) -> Result<()> {
             let case = Case { row: "", path: "/index.html", connections: count, requests_per_connection: 0 };
             series.record(results, count, web::measure(lab, &mut subject, &case)?);
         }
+    }
+    Ok(())
+}
+
+/// Connections to the web server that are all established and take turns: as many requests are
+/// under way in each row, so what differs is what a connection costs the others by being there.
+fn turns(lab: &Lab, results: &mut Results) -> Result<()> {
+    /// For all to be open.
+    const PATIENCE: Duration = Duration::from_secs(120);
+    /// For an answer.
+    const ANSWER: Duration = Duration::from_secs(10);
+    let name = "turns";
+    if !lab.settings.culm() || !wants(lab, name, TAKING_TURNS.iter().copied()) {
+        return Ok(());
+    }
+    let mut subject = lab.boot_culm(&System::web_file("bench-web-10000"), &Setup::default())?;
+    if !subject.machine.network.is_tap() {
+        lab.note("rows with connections that take turns need a TAP device and are left out");
+        return Ok(());
+    }
+    let target = subject.machine.network.address(Port::Tcp(port::HTTP))?;
+    let mut series = Series::culm(name, "connections", "instructions/request");
+    for &connections in TAKING_TURNS {
+        let spec = TurnsSpec {
+            target,
+            path: "/index.html".to_owned(),
+            connections,
+            under_way: WINDOW,
+            patience: ANSWER,
+            processor: lab.load_processor,
+        };
+        let mut load = subject.machine.network.within(|| Turns::start(&spec))?;
+        load.wait_until_open(PATIENCE)?;
+        std::thread::sleep(lab.window / 2);
+        let (window, before) = (subject.begin()?, load.answered());
+        std::thread::sleep(lab.window);
+        let answered = load.answered() - before;
+        let sample = subject.end(window, answered as f64, "request")?;
+        load.finish()?;
+        series.record(results, connections, sample);
+        // The server hears of the ends of all of them.
+        std::thread::sleep(Duration::from_secs(1));
     }
     Ok(())
 }
