@@ -395,8 +395,10 @@ impl Tcp {
         mut find: impl FnMut(&[u8], &mut Transmitter),
     ) {
         while let Some(index) = self.wheel.due(times.now) {
-            self.expire(index, times);
-            self.mark_dirty(index);
+            if !self.is_early(index, clock, times.now) {
+                self.expire(index, times);
+                self.mark_dirty(index);
+            }
         }
         // A connection that cannot send because no buffer is free stays in the list, and so do
         // those after it. One that waits for a large buffer stays too, but those after it go on.
@@ -493,6 +495,23 @@ impl Tcp {
             slot.since = now;
             self.table.change(index, phase);
         }
+    }
+
+    /// Returns whether nothing is due yet on a connection that the wheel has brought up, and sets
+    /// it to when something is: of an open one, what it was set for is over in most cases, since
+    /// all that it waited for was acknowledged.
+    #[inline(always)]
+    fn is_early(&mut self, index: usize, clock: &Clock, now: Instant) -> bool {
+        let slot = &self.table[index];
+        if !slot.is_open() {
+            return false;
+        }
+        let next = slot.connection.deadline().map_or(Instant::NEVER, |at| clock.local_time(at));
+        let is_early = next > now;
+        if is_early {
+            self.wheel.set(index, next);
+        }
+        is_early
     }
 
     /// A connection's time has come: it does what is due, and if it is its last, it ends.
