@@ -6,7 +6,7 @@
 
 use anyhow::{Context, Result, bail};
 use culm_wire::{Faults, Namespace, Relay, ip};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 
@@ -238,6 +238,27 @@ impl Network {
                 Ok((Ipv4Addr::LOCALHOST, *local).into())
             }
         }
+    }
+
+    /// Where a TCP port of the guest is reached over IPv6: at the link-local address that its
+    /// hardware address gives it (RFC 4291, appendix A). Nothing where packets do not take the
+    /// direct way.
+    pub fn link_local(&self, port: u16) -> Result<Option<SocketAddr>> {
+        if !self.is_tap() {
+            return Ok(None);
+        }
+        let scope = self.within(|| {
+            let name = std::ffi::CString::new(DEVICE)?;
+            // SAFETY: the name ends in zero, and is read during the call alone.
+            match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+                0 => Err(std::io::Error::last_os_error()).with_context(|| format!("no device {DEVICE}")),
+                index => Ok(index),
+            }
+        })?;
+        let octets = MAC.split(':').map(|octet| u8::from_str_radix(octet, 16)).collect::<Result<Vec<_>, _>>()?;
+        let [a, b, c, d, e, f] = octets[..] else { bail!("{MAC} is no hardware address") };
+        let address = Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f]);
+        Ok(Some(SocketAddrV6::new(address, port, 0, scope).into()))
     }
 
     /// Returns the namespace where the guest is reached.

@@ -48,6 +48,9 @@ pub mod flags {
     pub const LINK_COUNT: u16 = 7 << LINK_COUNT_SHIFT;
     /// The lowest bit of [`LINK_COUNT`].
     pub const LINK_COUNT_SHIFT: u16 = 2;
+    /// What [`SEGMENTATION_OFFLOAD`] is for IPv4, for packets of TCP over IPv6
+    /// ([`TCP_6`](crate::header::segmentation::TCP_6)).
+    pub const SEGMENTATION_OFFLOAD_6: u16 = 1 << 5;
     /// The packet continues in the buffer of the next entry. Only between receive virtualiser and
     /// copier, or a client that takes packets in pieces and has none.
     pub const CONTINUES: u16 = 1 << 8;
@@ -56,7 +59,7 @@ pub mod flags {
     /// virtualiser.
     pub const AFTER_RESET: u16 = 1 << 9;
     /// All bits that describe the device.
-    pub const DEVICE: u16 = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD | LINK_COUNT;
+    pub const DEVICE: u16 = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD | SEGMENTATION_OFFLOAD_6 | LINK_COUNT;
 }
 
 /// An entry of the queues between a client and whoever serves it: a buffer of the client's, by its

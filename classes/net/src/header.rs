@@ -21,8 +21,7 @@ pub mod segmentation {
     pub const NONE: u8 = 0;
     /// `VIRTIO_NET_HDR_GSO_TCPV4`: it carries many segments of TCP over IPv4.
     pub const TCP_4: u8 = 1;
-    /// `VIRTIO_NET_HDR_GSO_TCPV6`: it carries many segments of TCP over IPv6. Cards give such
-    /// packets to clients; only over a link a client sends them.
+    /// `VIRTIO_NET_HDR_GSO_TCPV6`: it carries many segments of TCP over IPv6.
     pub const TCP_6: u8 = 4;
 }
 

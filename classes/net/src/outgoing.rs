@@ -4,8 +4,8 @@
 //! changes the frame behind the check: a checksum that is "completed" anywhere in the frame would
 //! write a number of the sender's choice over the address that was checked. So a device is asked
 //! only for what a packet of that kind can want: the checksum of TCP or UDP, where that has its
-//! place, and segments of TCP over IPv4 that have the length which all lengths in the frame add up
-//! to.
+//! place, and segments of TCP over the version of IP that the header names, with the length which
+//! all lengths in the frame add up to.
 //!
 //! Hardware addresses are checked, in Ethernet's header and in ARP. IP addresses are not: a client
 //! agrees on its own with the network (DHCP, autoconfiguration), and this side does not know them.
@@ -53,23 +53,13 @@ pub fn may_send(header: PacketHeader, head: &[u8], length: usize, only: Mac) -> 
             length <= LONGEST_FRAME
                 && transport(head, kind, network).is_some_and(|part| asks_its_checksum(header, &part, length))
         }
-        (flags::NEEDS_CHECKSUM, segmentation::TCP_4) => transport(head, kind, network)
-            .is_some_and(|part| part.version_4 && asks_its_segments(header, head, &part, length)),
+        (flags::NEEDS_CHECKSUM, asked @ (segmentation::TCP_4 | segmentation::TCP_6)) => {
+            let is_version_4 = asked == segmentation::TCP_4;
+            transport(head, kind, network)
+                .is_some_and(|part| part.version_4 == is_version_4 && asks_its_segments(header, head, &part, length))
+        }
         _ => false,
     }
-}
-
-/// Returns whether a client that has the address `only` may send a frame of `length` bytes with
-/// this header over a link: what it may send to a device, and packets of many segments of TCP over
-/// IPv6.
-pub fn may_send_whole(header: PacketHeader, head: &[u8], length: usize, only: Mac) -> bool {
-    if header.segmentation != segmentation::TCP_6 {
-        return may_send(header, head, length, only);
-    }
-    let Some((kind, network)) = own_network(head, only) else { return false };
-    header.flags == flags::NEEDS_CHECKSUM
-        && transport(head, kind, network)
-            .is_some_and(|part| !part.version_4 && asks_its_segments(header, head, &part, length))
 }
 
 /// Returns whether `only` is the address from which a frame comes, and if it is ARP, the address

@@ -179,13 +179,20 @@ impl Cards for AllCards<'_> {
         transmitter.send_checked(length, |bytes| Some((write(bytes)?, ()))).is_some()
     }
 
-    fn send_segments(&mut self, card: usize, length: usize, payload: u16, write: impl FnOnce(&mut [u8])) -> bool {
+    fn send_segments(
+        &mut self,
+        card: usize,
+        length: usize,
+        kind: u8,
+        payload: u16,
+        write: impl FnOnce(&mut [u8]),
+    ) -> bool {
         let Some(transmitter) = self.get(card) else { return false };
-        length <= LONGEST_FRAME && transmitter.send_segments(length, payload, write).is_some()
+        length <= LONGEST_FRAME && transmitter.send_segments(length, kind, payload, write).is_some()
     }
 
-    fn divides(&mut self, card: usize) -> bool {
-        self.get(card).is_some_and(Transmitter::has_large)
+    fn divides(&mut self, card: usize, kind: u8) -> bool {
+        self.get(card).is_some_and(|transmitter| transmitter.divides(kind) && transmitter.has_large())
     }
 
     #[inline(always)]

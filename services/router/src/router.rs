@@ -59,11 +59,19 @@ pub trait Cards {
     /// was sent: not if there is no buffer.
     fn send(&mut self, card: usize, length: usize, write: impl FnOnce(&mut [u8]) -> Option<PacketHeader>) -> bool;
 
-    /// Sends a frame that the card is to divide into segments of so many bytes of payload.
-    fn send_segments(&mut self, card: usize, length: usize, payload: u16, write: impl FnOnce(&mut [u8])) -> bool;
+    /// Sends a frame of this kind of segmentation that the card is to divide into segments of so
+    /// many bytes of payload.
+    fn send_segments(
+        &mut self,
+        card: usize,
+        length: usize,
+        kind: u8,
+        payload: u16,
+        write: impl FnOnce(&mut [u8]),
+    ) -> bool;
 
-    /// Returns whether [`Self::send_segments`] can be used now.
-    fn divides(&mut self, card: usize) -> bool;
+    /// Returns whether [`Self::send_segments`] can be used now for that kind.
+    fn divides(&mut self, card: usize, kind: u8) -> bool;
 
     /// Returns whether a card completes checksums.
     fn offloads_checksum(&mut self, card: usize) -> bool;

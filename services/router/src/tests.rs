@@ -74,11 +74,11 @@ impl Cards for Sent {
         is_made
     }
 
-    fn send_segments(&mut self, _: usize, _: usize, _: u16, _: impl FnOnce(&mut [u8])) -> bool {
+    fn send_segments(&mut self, _: usize, _: usize, _: u8, _: u16, _: impl FnOnce(&mut [u8])) -> bool {
         false
     }
 
-    fn divides(&mut self, _: usize) -> bool {
+    fn divides(&mut self, _: usize, _: u8) -> bool {
         false
     }
 

@@ -18,7 +18,7 @@ pub const DEVICE: &str = "culm0";
 
 /// Options with which the card computes no checksum, and divides and joins nothing: what is
 /// captured is what went over the wire.
-pub const PLAIN: [&str; 10] = [
+pub const PLAIN: [&str; 12] = [
     "--qemu=-global",
     "--qemu=virtio-net-device.csum=off",
     "--qemu=-global",
@@ -27,6 +27,8 @@ pub const PLAIN: [&str; 10] = [
     "--qemu=virtio-net-device.gso=off",
     "--qemu=-global",
     "--qemu=virtio-net-device.host_tso4=off",
+    "--qemu=-global",
+    "--qemu=virtio-net-device.host_tso6=off",
     "--qemu=-global",
     "--qemu=virtio-net-device.guest_tso4=off",
 ];

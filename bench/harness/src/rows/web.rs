@@ -17,6 +17,10 @@ use std::time::Duration;
 
 pub(super) const BENCH: &str = "web";
 
+/// The rows of the large file, over IPv4 and over IPv6.
+const LARGE: &str = "33M";
+const LARGE_6: &str = "33M-ipv6";
+
 /// The requests of a row, and how they are made.
 pub struct Case {
     /// The row.
@@ -78,8 +82,17 @@ fn side(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side) -> 
         .into();
         results.record(side, BENCH, case.row, &params, sample);
     }
-    if lab.wants(BENCH, "33M") {
-        lab.attempt(BENCH, "33M", || large(results, subject, side, address));
+    if lab.wants(BENCH, LARGE) {
+        lab.attempt(BENCH, LARGE, || large(results, subject, side, LARGE, address));
+    }
+    if side == Side::Culm && lab.wants(BENCH, LARGE_6) {
+        lab.attempt(BENCH, LARGE_6, || match subject.machine.network.link_local(port::HTTP)? {
+            Some(address) => large(results, subject, side, LARGE_6, address),
+            None => {
+                lab.note("rows over IPv6 need a TAP device and are left out");
+                Ok(())
+            }
+        });
     }
     overload::sweep(lab, results, subject, side, address)?;
     overload::floods(lab, results, subject, side, address)
@@ -168,7 +181,7 @@ pub fn measure_at(lab: &Lab, subject: &mut Subject, case: &Case, address: Socket
 }
 
 /// Downloads the large file a few times, one connection each.
-fn large(results: &mut Results, subject: &mut Subject, side: Side, address: SocketAddr) -> Result<()> {
+fn large(results: &mut Results, subject: &mut Subject, side: Side, row: &str, address: SocketAddr) -> Result<()> {
     const DOWNLOADS: usize = 3;
     let window = subject.begin()?;
     let bytes = subject
@@ -177,6 +190,6 @@ fn large(results: &mut Results, subject: &mut Subject, side: Side, address: Sock
         .within(|| (0..DOWNLOADS).try_fold(0, |sum, _| Ok(sum + download(address, "/large.bin", site::LARGE)?)))?;
     let sample = subject.end(window, bytes as f64 / (1 << 20) as f64, "MiB")?;
     let params = [("bytes".to_owned(), json!(site::LARGE)), ("downloads".to_owned(), json!(DOWNLOADS))].into();
-    results.record(side, BENCH, "33M", &params, sample);
+    results.record(side, BENCH, row, &params, sample);
     Ok(())
 }

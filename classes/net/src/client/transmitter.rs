@@ -1,15 +1,19 @@
 //! Transmitting: packets are written where the device reads them.
 
-use crate::descriptor::flags::{CHECKSUM_OFFLOAD, LINK_COUNT, SEGMENTATION_OFFLOAD};
+use crate::descriptor::flags::{CHECKSUM_OFFLOAD, LINK_COUNT, SEGMENTATION_OFFLOAD, SEGMENTATION_OFFLOAD_6};
 use crate::header::flags::NEEDS_CHECKSUM;
-use crate::header::segmentation::TCP_4;
+use crate::header::segmentation::TCP_6;
 use crate::slots::LARGEST_PACKET;
+use crate::wire::tcp;
 use crate::{BufferEntry, Descriptor, DmaDescriptor, HEADROOM, PacketHeader, Slots, checksum, lendable};
 use culm::connection::{NetBare, NetClient};
 use culm::link::Event;
 use culm::{Exclusive, Link, Progress};
 use culm_abi::start::Memory;
 use culm_lending::Stash;
+
+/// Flags of a device that divides packets of some kind.
+const SEGMENTS: u16 = SEGMENTATION_OFFLOAD | SEGMENTATION_OFFLOAD_6;
 
 /// The transmitting half of a client.
 #[derive(Debug)]
@@ -43,7 +47,7 @@ impl Transmitter {
         let slots = Slots::with_large(connection.tx_data.size, connection.buffer_size, connection.tx_large, u32::MAX);
         let link = Link::new(connection.tx_filled, connection.tx_free, connection.tx_channel);
         let is_linked = connection.linked != 0;
-        let device = if is_linked { CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD } else { 0 };
+        let device = if is_linked { CHECKSUM_OFFLOAD | SEGMENTS } else { 0 };
         Self { device, is_linked, ..Self::with(link, connection.tx_data, slots) }
     }
 }
@@ -166,19 +170,30 @@ impl<E: BufferEntry> Transmitter<E> {
         })
     }
 
-    /// Sends a frame of TCP over IPv4 that the device is to divide into segments of `payload` bytes
-    /// each, headers not counted. Returns `None` if no large buffer is free, none holds `length`,
-    /// the device cannot do that, or the frame is of another kind.
+    /// Sends a frame of this kind of [`segmentation`](crate::header::segmentation) that the device
+    /// is to divide into segments of `payload` bytes each, headers not counted. Returns `None` if
+    /// no large buffer is free, none holds `length`, the device does not divide packets of that
+    /// kind, or the frame has no TCP right behind IP.
     #[inline]
-    pub fn send_segments<R>(&mut self, length: usize, payload: u16, write: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
-        if !self.offloads_segmentation() || length > LARGEST_PACKET - HEADROOM {
+    pub fn send_segments<R>(
+        &mut self,
+        length: usize,
+        kind: u8,
+        payload: u16,
+        write: impl FnOnce(&mut [u8]) -> R,
+    ) -> Option<R> {
+        if !self.divides(kind) || length > LARGEST_PACKET - HEADROOM || !self.has_large() {
             return None;
         }
-        let offset = if let Some(spare) = self.spare_large.take() { spare } else { self.take_large()? };
-        self.send_in(offset, length, |frame| {
+        let offset = self.spare_large.take()?;
+        let sent = self.send_in(offset, length, |frame| {
             let result = write(frame);
-            Some((divide(frame, payload), result))
-        })
+            Some((divide(frame, kind, payload)?, result))
+        });
+        if sent.is_none() {
+            self.spare_large = Some(offset);
+        }
+        sent
     }
 
     /// Does what [`Self::is_ready`] does, out of line: for what is rare, and where that was asked
@@ -246,11 +261,18 @@ impl<E: BufferEntry> Transmitter<E> {
         self.slots.large() > 0
     }
 
-    /// Returns whether the device divides packets of TCP over IPv4, and there are buffers for them.
+    /// Returns whether the device divides packets of any kind, and there are buffers for them.
     #[inline(always)]
     pub fn offloads_segmentation(&self) -> bool {
-        const BOTH: u16 = SEGMENTATION_OFFLOAD | CHECKSUM_OFFLOAD;
-        self.device & BOTH == BOTH && self.slots.large() > 0
+        self.device & SEGMENTS != 0 && self.device & CHECKSUM_OFFLOAD != 0 && self.slots.large() > 0
+    }
+
+    /// Returns whether the device divides packets of this kind of
+    /// [`segmentation`](crate::header::segmentation), and there are buffers for them.
+    #[inline(always)]
+    pub fn divides(&self, kind: u8) -> bool {
+        let both = CHECKSUM_OFFLOAD | if kind == TCP_6 { SEGMENTATION_OFFLOAD_6 } else { SEGMENTATION_OFFLOAD };
+        self.device & both == both && self.slots.large() > 0
     }
 
     /// Returns whether something could not be sent in this round because no buffer or no queue
@@ -409,19 +431,20 @@ fn make_checksum(frame: &mut [u8], offload: bool) -> PacketHeader {
     PacketHeader::default()
 }
 
-/// The header that lets the device divide a frame of TCP into segments of `payload` bytes.
+/// The header that lets the device divide a frame of this kind of TCP into segments of `payload`
+/// bytes.
 #[inline]
-fn divide(frame: &mut [u8], payload: u16) -> PacketHeader {
-    let Some((checksum_start, checksum_offset)) = checksum::offload(frame) else { return PacketHeader::default() };
+fn divide(frame: &mut [u8], kind: u8, payload: u16) -> Option<PacketHeader> {
+    let (checksum_start, checksum_offset) = checksum::offload(frame)?;
     // The data offset, in words of 4 bytes (RFC 9293 §3.1).
-    let words = frame.get(usize::from(checksum_start) + 12).map_or(0, |byte| byte >> 4);
-    PacketHeader {
+    let words = frame.get(usize::from(checksum_start) + tcp::DATA_OFFSET).map_or(0, |byte| byte >> 4);
+    Some(PacketHeader {
         flags: NEEDS_CHECKSUM,
-        segmentation: TCP_4,
+        segmentation: kind,
         header_length: checksum_start + u16::from(words) * 4,
         segment_size: payload,
         checksum_start,
         checksum_offset,
         ..PacketHeader::default()
-    }
+    })
 }

@@ -48,11 +48,12 @@ fn check(header: PacketHeader, frame: &[u8]) -> bool {
 }
 
 /// The header and frame of 40 segments.
-fn segments() -> (PacketHeader, Vec<u8>) {
-    let mut frame = frame(true, TCP, 0, 40 * 1460);
+fn large(version_4: bool) -> (PacketHeader, Vec<u8>) {
+    let (kind, headers) = if version_4 { (segmentation::TCP_4, 54) } else { (segmentation::TCP_6, 74) };
+    let segment_size = 1514 - headers;
+    let mut frame = frame(version_4, TCP, 0, 40 * usize::from(segment_size));
     let asked = ask(&mut frame);
-    let header = PacketHeader { segmentation: segmentation::TCP_4, header_length: 54, segment_size: 1460, ..asked };
-    (header, frame)
+    (PacketHeader { segmentation: kind, header_length: headers, segment_size, ..asked }, frame)
 }
 
 /// Completes a frame that asks for a checksum, as a device does (VIRTIO 1.2 §5.1.6.2): wherever it
@@ -92,6 +93,34 @@ proptest! {
         }
     }
 
+    /// What is let through as many segments can be divided, into frames that the link takes.
+    #[test]
+    fn segments_that_are_let_through_fit_the_link(
+        version_4: bool, payload in 0..4000_usize, size in 40..1500_u16, words in 4..16_u8,
+        change in proptest::option::of((12..80_usize, any::<u8>())), headers in -1..2_i16,
+    ) {
+        let mut frame = frame(version_4, TCP, 0, payload);
+        let asked = ask(&mut frame);
+        let start = usize::from(asked.checksum_start);
+        frame[start + 12] = words << 4;
+        if let Some((at, byte)) = change {
+            let at = at % frame.len();
+            frame[at.max(12)] = byte;
+        }
+        let header = PacketHeader {
+            segmentation: if version_4 { segmentation::TCP_4 } else { segmentation::TCP_6 },
+            header_length: (asked.checksum_start + 4 * u16::from(words)).wrapping_add_signed(headers),
+            segment_size: size,
+            ..asked
+        };
+        if check(header, &frame) {
+            let length = usize::from(header.header_length);
+            let segments = segments::Segments::new(&frame[..length], frame.len(), size).expect("it can be divided");
+            let longest = (0..segments.count()).map(|index| length + segments.payload(index).len()).max();
+            prop_assert!(longest.is_some_and(|longest| longest <= ETHERNET_HEADER + MTU));
+        }
+    }
+
     #[test]
     fn any_bytes_are_survived(frame in proptest::collection::vec(any::<u8>(), 0..200), header: [u8; 12], kind in 0..5_usize) {
         let mut frame = frame;
@@ -127,9 +156,9 @@ fn what_the_client_library_asks_for_is_let_through() {
             assert!(check(header, &frame), "{version_4} {protocol}");
             assert!(check(PacketHeader::default(), &frame));
         }
+        let (header, frame) = large(version_4);
+        assert!(check(header, &frame), "segments, {version_4}");
     }
-    let (header, frame) = segments();
-    assert!(check(header, &frame));
 }
 
 #[test]
@@ -195,46 +224,35 @@ fn checksums_have_their_place() {
 
 #[test]
 fn segments_need_headers_and_payload() {
-    let (good, frame) = segments();
-    assert!(!check(PacketHeader::default(), &frame) && !check(PacketHeader::default(), &frame[..1519]));
-    assert!(check(PacketHeader::default(), &frame[..1518]));
-    for bad in [
-        PacketHeader { flags: 0, ..good },
-        PacketHeader { segmentation: 4, ..good },
-        PacketHeader { segmentation: 3, ..good },
-        PacketHeader { header_length: 34, ..good },
-        PacketHeader { header_length: 53, ..good },
-        PacketHeader { header_length: 55, ..good },
-        PacketHeader { segment_size: 0, ..good },
-        PacketHeader { segment_size: MIN_SEGMENT - 1, ..good },
-        PacketHeader { segment_size: 1461, ..good },
-        PacketHeader { checksum_start: 59_999, ..good },
-    ] {
-        assert!(!check(bad, &frame), "{bad:?}");
+    for version_4 in [true, false] {
+        let (good, frame) = large(version_4);
+        let other = segmentation::TCP_4 + segmentation::TCP_6 - good.segmentation;
+        assert!(!check(PacketHeader::default(), &frame) && !check(PacketHeader::default(), &frame[..1519]));
+        assert!(check(PacketHeader::default(), &frame[..1518]));
+        for bad in [
+            PacketHeader { flags: 0, ..good },
+            PacketHeader { segmentation: other, ..good },
+            PacketHeader { segmentation: 3, ..good },
+            PacketHeader { header_length: good.checksum_start, ..good },
+            PacketHeader { header_length: good.header_length - 1, ..good },
+            PacketHeader { header_length: good.header_length + 1, ..good },
+            PacketHeader { segment_size: 0, ..good },
+            PacketHeader { segment_size: MIN_SEGMENT - 1, ..good },
+            PacketHeader { segment_size: good.segment_size + 1, ..good },
+            PacketHeader { checksum_start: 59_999, ..good },
+            PacketHeader { checksum_start: 14, ..good },
+        ] {
+            assert!(!check(bad, &frame), "{bad:?}");
+        }
+        assert!(!check(good, &frame[..frame.len() - 1]), "lengths add up");
+        // Shorter headers than TCP's, longer ones than the packet header says, another protocol,
+        // another version of IP, and another's address.
+        let words = usize::from(good.checksum_start) + 12;
+        let (protocol, kind) = if version_4 { (23, 0x86) } else { (20, 0x08) };
+        for (at, byte) in [(words, 0x40), (words, 0x60), (protocol, UDP), (12, kind), (11, 2)] {
+            let mut frame = frame.clone();
+            frame[at] = byte;
+            assert!(!check(good, &frame), "byte {at} is {byte:#x}");
+        }
     }
-    assert!(!check(good, &frame[..frame.len() - 1]), "lengths add up");
-    // Shorter headers than TCP's, longer ones than the packet header says, and another protocol.
-    for (at, byte) in [(46, 0x40), (46, 0x60), (23, UDP), (12, 0x86)] {
-        let mut frame = frame.clone();
-        frame[at] = byte;
-        assert!(!check(good, &frame), "byte {at} is {byte:#x}");
-    }
-}
-
-#[test]
-fn segments_over_ipv6_are_for_a_link_alone() {
-    let whole = |header, frame: &[u8]| may_send_whole(header, &frame[..HEAD.min(frame.len())], frame.len(), OWN);
-    let mut frame = frame(false, TCP, 0, 40 * 1440);
-    let asked = ask(&mut frame);
-    let header = PacketHeader { segmentation: segmentation::TCP_6, header_length: 74, segment_size: 1440, ..asked };
-    assert!(whole(header, &frame) && !check(header, &frame));
-    assert!(!whole(PacketHeader { segmentation: segmentation::TCP_4, ..header }, &frame), "it is IPv6");
-    assert!(!whole(PacketHeader { flags: 0, ..header }, &frame), "nobody would make the checksums");
-    assert!(!whole(PacketHeader { segment_size: 1441, ..header }, &frame), "more than the link takes");
-    assert!(!whole(PacketHeader { checksum_start: 14, ..header }, &frame), "its addresses are there");
-    frame[6..12].copy_from_slice(&OTHER.bytes());
-    assert!(!whole(header, &frame), "another's address");
-    let (header, frame) = segments();
-    assert!(whole(header, &frame) && check(header, &frame), "what a device divides goes over a link too");
-    assert!(!whole(PacketHeader { segmentation: segmentation::TCP_6, ..header }, &frame), "it is IPv4");
 }

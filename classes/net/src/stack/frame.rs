@@ -8,7 +8,7 @@ use super::classify::Key;
 use crate::checksum::{self, Sum};
 use crate::client::Transmitter;
 use crate::header::flags::NEEDS_CHECKSUM;
-use crate::header::segmentation::TCP_4;
+use crate::header::segmentation::{TCP_4, TCP_6};
 use crate::wire::{self, HOP_LIMIT, ecn, ethernet, ipv4, ipv6, protocols, put, tcp, types};
 use crate::{ETHERNET_HEADER, HEADROOM, MTU, Mac, PacketHeader};
 use culm_tcp::{Header, LONGEST_HEADER};
@@ -25,7 +25,7 @@ pub(super) const LONGEST_PACKET: usize = ipv6::HEADER + LONGEST_HEADER;
 
 /// Bytes of the longest payload that the device is left to divide, whatever its header.
 pub(super) const LONGEST_TRAIN: u32 =
-    (crate::slots::LARGEST_PACKET - HEADROOM - ETHERNET_HEADER - ipv4::HEADER - LONGEST_HEADER) as u32;
+    (crate::slots::LARGEST_PACKET - HEADROOM - ETHERNET_HEADER - ipv6::HEADER - LONGEST_HEADER) as u32;
 
 /// What the frames of a connection begin with.
 #[derive(Clone, Copy, Debug, Default)]
@@ -104,11 +104,10 @@ impl Route {
         self.is_version_4
     }
 
-    /// Returns whether the device may be left to divide what is longer than a segment: the class
-    /// knows segments of TCP over IPv4 only.
+    /// Returns the kind of segmentation of a packet of many segments.
     #[inline(always)]
-    pub(super) fn is_divisible(&self) -> bool {
-        self.is_version_4
+    pub(super) fn segmentation(&self) -> u8 {
+        if self.is_version_4 { TCP_4 } else { TCP_6 }
     }
 
     /// Returns how many bytes of payload and options a segment has that fills Ethernet's MTU.
@@ -139,7 +138,7 @@ impl Route {
         let tcp = header.length();
         let description = PacketHeader {
             flags: NEEDS_CHECKSUM,
-            segmentation: if each > 0 { TCP_4 } else { 0 },
+            segmentation: if each > 0 { self.segmentation() } else { 0 },
             header_length: if each > 0 { (before + tcp) as u16 } else { 0 },
             segment_size: each,
             checksum_start: before as u16,

@@ -221,10 +221,10 @@ impl Slot {
     /// single segments where a large buffer comes back soon: [`Self::awaits_large`].
     #[inline(always)]
     pub(super) fn transmit(&mut self, transmitter: &mut Transmitter, now: culm_tcp::Instant) -> bool {
-        let is_long = self.connection.unacknowledged() > SHORT && self.route.is_divisible();
+        let is_long = self.connection.unacknowledged() > SHORT && transmitter.divides(self.route.segmentation());
         let has_large = is_long && transmitter.has_large();
         self.connection.set_longest_train(if has_large { LONGEST_TRAIN } else { 0 });
-        self.connection.set_train_awaited(is_long && !has_large && transmitter.offloads_segmentation());
+        self.connection.set_train_awaited(is_long && !has_large);
         // Where it is: it is large.
         let Some(sent) = &self.connection.transmit(now) else { return false };
         let each = if sent.length > sent.segment { sent.segment as u16 } else { 0 };

@@ -4,7 +4,7 @@ use crate::registers::*;
 use culm::Region;
 use culm_mmio::Registers;
 use culm_net::Mac;
-use culm_net::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
+use culm_net::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD, SEGMENTATION_OFFLOAD_6};
 use culm_virtio::registers::Kind;
 use culm_virtio::virtqueue::Access;
 use culm_virtio::{Configuration, Transport, Unusable, Virtqueue, transport};
@@ -14,7 +14,10 @@ pub const QUEUE_LIMIT: u16 = 512;
 
 /// Features that the driver uses if the device has them.
 const WANTED: u64 =
-    FEATURE_CHECKSUM | FEATURE_GUEST_CHECKSUM | FEATURE_SEGMENTS_4 | FEATURE_MAC | FEATURE_STATUS | transport::FEATURES;
+    FEATURE_CHECKSUM | FEATURE_GUEST_CHECKSUM | SEGMENTS | FEATURE_MAC | FEATURE_STATUS | transport::FEATURES;
+
+/// Features by which the device divides packets.
+const SEGMENTS: u64 = FEATURE_SEGMENTS_4 | FEATURE_SEGMENTS_6;
 
 /// Features that are used too if all clients take packets in several buffers.
 const WANTED_FOR_LARGE: u64 = FEATURE_GUEST_SEGMENTS | FEATURE_MERGE;
@@ -61,7 +64,7 @@ impl<R: Registers> Device<R> {
             // Segmentation requires checksums (§5.1.3.1): do not use it if a device offers it
             // alone.
             if features & FEATURE_CHECKSUM == 0 {
-                features &= !FEATURE_SEGMENTS_4;
+                features &= !SEGMENTS;
             }
             // Without packets in several buffers, each buffer would have to hold the largest
             // packet.
@@ -92,7 +95,9 @@ impl<R: Registers> Device<R> {
     /// Returns its offloads for clients, as flags of the class.
     pub fn flags(&self) -> u16 {
         let flag = |feature, flag| if self.transport.has(feature) { flag } else { 0 };
-        flag(FEATURE_CHECKSUM, CHECKSUM_OFFLOAD) | flag(FEATURE_SEGMENTS_4, SEGMENTATION_OFFLOAD)
+        flag(FEATURE_CHECKSUM, CHECKSUM_OFFLOAD)
+            | flag(FEATURE_SEGMENTS_4, SEGMENTATION_OFFLOAD)
+            | flag(FEATURE_SEGMENTS_6, SEGMENTATION_OFFLOAD_6)
     }
 
     /// Returns the features that were negotiated.

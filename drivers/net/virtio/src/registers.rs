@@ -33,6 +33,8 @@ pub const FEATURE_GUEST_SEGMENTS: u64 = 1 << 7 | 1 << 8;
 pub const FEATURE_MERGE: u64 = 1 << 15;
 /// Feature: divides packets of TCP over IPv4 into segments (§5.1.3, `VIRTIO_NET_F_HOST_TSO4`).
 pub const FEATURE_SEGMENTS_4: u64 = 1 << 11;
+/// Feature: divides packets of TCP over IPv6 into segments (§5.1.3, `VIRTIO_NET_F_HOST_TSO6`).
+pub const FEATURE_SEGMENTS_6: u64 = 1 << 12;
 /// Feature: [`CONFIG_MAC`] (§5.1.3).
 pub const FEATURE_MAC: u64 = 1 << 5;
 /// Feature: [`CONFIG_STATUS`] (§5.1.3).

@@ -10,7 +10,9 @@ use culm::connection::NetDriver;
 use culm::time::{self, Duration};
 use culm::{Channels, Region};
 use culm_net::DmaDescriptor;
-use culm_net::descriptor::flags::{AFTER_RESET, CHECKSUM_OFFLOAD, LINK_COUNT, LINK_COUNT_SHIFT, SEGMENTATION_OFFLOAD};
+use culm_net::descriptor::flags::{
+    AFTER_RESET, CHECKSUM_OFFLOAD, LINK_COUNT, LINK_COUNT_SHIFT, SEGMENTATION_OFFLOAD, SEGMENTATION_OFFLOAD_6,
+};
 use culm_net::testing::{Peer, ring};
 use culm_virtio::registers::*;
 use culm_virtio::testing::{Fake, State, memory};
@@ -160,8 +162,9 @@ fn segments_are_left_to_devices_that_make_checksums_too() {
         start(fake, &memory, false).expect("works").0.flags()
     };
     assert_eq!(flags(FEATURE_CHECKSUM | FEATURE_SEGMENTS_4), CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD);
+    assert_eq!(flags(FEATURE_CHECKSUM | FEATURE_SEGMENTS_6), CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD_6);
     assert_eq!(flags(FEATURE_CHECKSUM), CHECKSUM_OFFLOAD);
-    assert_eq!(flags(FEATURE_SEGMENTS_4), 0);
+    assert_eq!(flags(FEATURE_SEGMENTS_4 | FEATURE_SEGMENTS_6), 0);
 }
 
 #[test]

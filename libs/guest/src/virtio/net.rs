@@ -33,11 +33,14 @@ pub mod feature {
     pub const GUEST_TCP_6: u64 = 1 << 8;
     /// The device divides packets of many segments of TCP over IPv4.
     pub const TCP_4: u64 = 1 << 11;
-    /// The device takes packets of many segments of TCP over IPv6.
+    /// The device divides packets of many segments of TCP over IPv6.
     pub const TCP_6: u64 = 1 << 12;
     /// A received frame may lie in several buffers.
     pub const MERGED_BUFFERS: u64 = 1 << 15;
 }
+
+/// Features by which the guest sends packets of many segments.
+const SEGMENTS: u64 = feature::TCP_4 | feature::TCP_6;
 
 /// The features that it offers.
 const FEATURES: u64 = feature::CHECKSUM
@@ -45,7 +48,7 @@ const FEATURES: u64 = feature::CHECKSUM
     | feature::MAC
     | feature::GUEST_TCP_4
     | feature::GUEST_TCP_6
-    | feature::TCP_4
+    | SEGMENTS
     | feature::MERGED_BUFFERS;
 
 /// Frames that go either way before a guest that has not waited in between is busy: more than a
@@ -151,21 +154,16 @@ pub enum Delivery {
 }
 
 impl Net {
-    /// Creates a card with this address, behind which somebody divides packets of many segments.
+    /// Creates a card with this address, behind which somebody divides packets of many segments, or
+    /// takes them as they are.
     pub fn new(mac: [u8; 6]) -> Self {
         Self::with(mac, FEATURES)
     }
 
-    /// Creates a card with this address whose packets of many segments go to somebody who takes
-    /// them as they are, over either version of IP.
-    pub fn linked(mac: [u8; 6]) -> Self {
-        Self::with(mac, FEATURES | feature::TCP_6)
-    }
-
     /// Creates a card with this address whose packets go to somebody who takes them as they are, of
     /// one segment each.
-    pub fn linked_small(mac: [u8; 6]) -> Self {
-        Self::with(mac, FEATURES & !feature::TCP_4)
+    pub fn small(mac: [u8; 6]) -> Self {
+        Self::with(mac, FEATURES & !SEGMENTS)
     }
 
     fn with(mac: [u8; 6], features: u64) -> Self {

@@ -141,14 +141,15 @@ impl Router {
         let length = ETHERNET_HEADER + packet.length;
         let (Some(frame), Some(scratch)) = (frame.get(..length), scratch.get_mut(..length)) else { return };
         let is_v4 = packet.source.is_ipv4();
-        let kind = if is_v4 { types::IPV4 } else { types::IPV6 };
+        let (kind, segments) =
+            if is_v4 { (types::IPV4, segmentation::TCP_4) } else { (types::IPV6, segmentation::TCP_6) };
         let write = |out: &mut [u8]| {
             out.copy_from_slice(frame);
             station.head(to, kind, out)?;
             change.apply(out.get_mut(ETHERNET_HEADER..)?, packet)
         };
-        if is_v4 && header.segmentation != segmentation::NONE && cards.divides(network) {
-            let is_sent = cards.send_segments(network, length, header.segment_size, |out| {
+        if header.segmentation != segmentation::NONE && cards.divides(network, segments) {
+            let is_sent = cards.send_segments(network, length, segments, header.segment_size, |out| {
                 // The packet was read from these bytes, so nothing is missing in them.
                 let _ = write(out);
             });

@@ -35,11 +35,11 @@ impl Cards for Kept {
         true
     }
 
-    fn send_segments(&mut self, _: usize, _: usize, _: u16, _: impl FnOnce(&mut [u8])) -> bool {
+    fn send_segments(&mut self, _: usize, _: usize, _: u8, _: u16, _: impl FnOnce(&mut [u8])) -> bool {
         false
     }
 
-    fn divides(&mut self, _: usize) -> bool {
+    fn divides(&mut self, _: usize, _: u8) -> bool {
         false
     }
 

@@ -25,7 +25,7 @@ use culm_net::client::Client;
 use culm_net::header::flags::{CHECKSUM_VALID, NEEDS_CHECKSUM};
 use culm_net::header::segmentation::{self, TCP_6};
 use culm_net::outgoing::segments::{LONGEST_HEADERS, Segments};
-use culm_net::outgoing::{HEAD, may_send, may_send_whole};
+use culm_net::outgoing::{HEAD, may_send};
 use culm_net::{HEADROOM, PacketHeader};
 
 const _: () = assert!(HEADER == HEADROOM);
@@ -103,9 +103,8 @@ impl Card {
         let mac = self.client.mac().bytes();
         let transmitter = &self.client.transmitter;
         match (transmitter.is_linked(), transmitter.has_large_buffers()) {
-            (false, _) => Net::new(mac),
-            (true, true) => Net::linked(mac),
-            (true, false) => Net::linked_small(mac),
+            (true, false) => Net::small(mac),
+            _ => Net::new(mac),
         }
     }
 
@@ -250,7 +249,6 @@ impl Card {
         if !device.is_readable(memory) || device.read(memory, 0, head).is_none() {
             return Sending::Refused;
         }
-        let may_send = if transmitter.is_linked() { may_send_whole } else { may_send };
         if !take_lengths(&mut header, head) || !may_send(header, head, length, mac) {
             return Sending::Refused;
         }
@@ -264,11 +262,11 @@ impl Card {
             });
             return sent.is_some().into();
         }
-        if !transmitter.offloads_segmentation() {
+        if !transmitter.divides(header.segmentation) {
             self.division = divide(&header, head, length, device, memory);
             return if self.division.is_some() { Sending::Divided } else { Sending::Refused };
         }
-        let sent = transmitter.send_segments(length, header.segment_size, |bytes| {
+        let sent = transmitter.send_segments(length, header.segmentation, header.segment_size, |bytes| {
             let (first, rest) = bytes.split_at_mut(head.len());
             // Send the head that was checked: the guest can have changed its own since.
             first.copy_from_slice(head);

@@ -2,7 +2,7 @@
 //! and makes every checksum.
 
 use crate::client::Client;
-use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
+use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD, SEGMENTATION_OFFLOAD_6};
 use crate::header::{flags::NEEDS_CHECKSUM, segmentation};
 use crate::stack::{Datagram, Event, Settings, Stack};
 use crate::testing::{Peer, client, memory, read_frame, write_packet};
@@ -248,9 +248,11 @@ impl Lan {
             }
             let frames = match header.segmentation {
                 segmentation::NONE => std::vec![frame],
-                _ => {
-                    assert!(self.told & SEGMENTATION_OFFLOAD != 0, "nobody said that the device does that");
+                kind => {
+                    let can = if kind == segmentation::TCP_6 { SEGMENTATION_OFFLOAD_6 } else { SEGMENTATION_OFFLOAD };
+                    assert!(self.told & can != 0, "nobody said that the device does that");
                     self.divided += 1;
+                    assert!(checksum::is_right(&frame), "the sum of the pseudo-header, and what it counts");
                     divide(&frame, header)
                 }
             };
@@ -298,29 +300,34 @@ fn buffers() -> Vec<Descriptor> {
     small.chain(large).map(Descriptor::empty).collect()
 }
 
-/// Divides, as a device does, a large packet of TCP over IPv4 (VIRTIO 1.2 §5.1.6.2).
+/// Divides, as a device does, a large packet of TCP over either version of IP (VIRTIO 1.2
+/// §5.1.6.2).
 fn divide(frame: &[u8], header: PacketHeader) -> Vec<Vec<u8>> {
     const IP: usize = ETHERNET_HEADER;
     let (headers, payload) = frame.split_at(header.header_length.into());
     let transport = usize::from(header.checksum_start);
-    let total = usize::from(u16::from_be_bytes([frame[IP + 2], frame[IP + 3]]));
-    assert_eq!(total, frame.len() - IP, "the length of the whole in the IP header");
+    // Where the length is, and what it does not count.
+    let (place, uncounted) = if header.segmentation == segmentation::TCP_4 { (IP + 2, IP) } else { (IP + 4, IP + 40) };
+    let told = usize::from(u16::from_be_bytes([frame[place], frame[place + 1]]));
+    assert_eq!(told, frame.len() - uncounted, "the length of the whole in the IP header");
     let sequence = u32::from_be_bytes(frame[transport + 4..transport + 8].try_into().expect("four bytes"));
     let chunks: Vec<&[u8]> = payload.chunks(header.segment_size.into()).collect();
     let segment = |(index, chunk): (usize, &&[u8])| {
         let mut segment = Vec::from(headers);
         segment.extend_from_slice(chunk);
-        let length = (segment.len() - IP) as u16;
-        segment[IP + 2..IP + 4].copy_from_slice(&length.to_be_bytes());
+        let length = (segment.len() - uncounted) as u16;
+        segment[place..place + 2].copy_from_slice(&length.to_be_bytes());
         let at = sequence.wrapping_add((index * usize::from(header.segment_size)) as u32);
         segment[transport + 4..transport + 8].copy_from_slice(&at.to_be_bytes());
         if index + 1 < chunks.len() {
             // FIN and PSH are the last one's.
             segment[transport + 13] &= !0b1001;
         }
-        segment[IP + 10..IP + 12].fill(0);
-        let sum = !checksum::Sum::ZERO.add_bytes(&segment[IP..transport]).fold();
-        segment[IP + 10..IP + 12].copy_from_slice(&sum.to_le_bytes());
+        if header.segmentation == segmentation::TCP_4 {
+            segment[IP + 10..IP + 12].fill(0);
+            let sum = !checksum::Sum::ZERO.add_bytes(&segment[IP..transport]).fold();
+            segment[IP + 10..IP + 12].copy_from_slice(&sum.to_le_bytes());
+        }
         checksum::complete(&mut segment);
         segment
     };

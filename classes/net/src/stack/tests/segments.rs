@@ -3,14 +3,17 @@
 
 use super::lan::{ADDRESS, ADDRESS_6, Lan};
 use crate::ETHERNET_HEADER;
-use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
+use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD, SEGMENTATION_OFFLOAD_6};
 use crate::stack::{Event, Settings, Stack};
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp;
-use smoltcp::wire::{Ipv4Packet, TcpPacket};
+use smoltcp::wire::{Ipv4Packet, Ipv6Packet, TcpPacket};
 use std::vec::Vec;
 
-const BOTH: u16 = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD;
+/// What a device can do that divides packets of TCP over IPv4, over IPv6, and over both.
+const OVER_4: u16 = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD;
+const OVER_6: u16 = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD_6;
+const BOTH: u16 = OVER_4 | OVER_6;
 
 /// Bytes that a server sends before it ends a connection.
 const CONTENT: usize = 300_000;
@@ -73,11 +76,15 @@ fn read(lan: &mut Lan, handle: SocketHandle, mut change: impl FnMut(&mut Lan, us
     count
 }
 
-/// The longest payload of TCP over IPv4 that was seen on the wire.
+/// The longest payload of TCP that was seen on the wire.
 fn longest_segment(lan: &Lan) -> usize {
     let payload = |frame: &Vec<u8>| {
-        let packet = Ipv4Packet::new_checked(&frame[ETHERNET_HEADER..]).ok()?;
-        Some(TcpPacket::new_checked(packet.payload()).ok()?.payload().len())
+        let packet = &frame[ETHERNET_HEADER..];
+        let tcp = match packet[0] >> 4 {
+            4 => Ipv4Packet::new_checked(packet).ok()?.payload().to_vec(),
+            _ => Ipv6Packet::new_checked(packet).ok()?.payload().to_vec(),
+        };
+        Some(TcpPacket::new_checked(tcp.as_slice()).ok()?.payload().len())
     };
     lan.seen.iter().filter_map(payload).max().unwrap_or(0)
 }
@@ -86,10 +93,16 @@ fn longest_segment(lan: &Lan) -> usize {
 fn the_device_divides_where_it_can() {
     for (flags, to, divided) in [
         (BOTH, ADDRESS, true),
+        (OVER_4, ADDRESS, true),
+        (OVER_6, ADDRESS, false),
         (CHECKSUM_OFFLOAD, ADDRESS, false),
         (SEGMENTATION_OFFLOAD, ADDRESS, false),
         (0, ADDRESS, false),
-        (BOTH, ADDRESS_6, false),
+        (BOTH, ADDRESS_6, true),
+        (OVER_6, ADDRESS_6, true),
+        (OVER_4, ADDRESS_6, false),
+        (CHECKSUM_OFFLOAD, ADDRESS_6, false),
+        (SEGMENTATION_OFFLOAD_6, ADDRESS_6, false),
     ] {
         let mut lan = lan(flags, 0);
         let handle = lan.connect_with(to, 50_000, 60_000);
@@ -112,27 +125,31 @@ fn whose_turn_is_over_waits_without_more_memory() {
 
 #[test]
 fn segments_are_as_small_as_the_peer_wants_them() {
-    for (mtu, segment) in [(576, 536), (1280, 1240), (0, 1460), (9000, 1460)] {
+    let over_4 = [(576, 536), (1280, 1240), (0, 1460), (9000, 1460)].map(|case| (ADDRESS, case));
+    let over_6 = [(1280, 1220), (0, 1440), (9000, 1440)].map(|case| (ADDRESS_6, case));
+    for (to, (mtu, segment)) in over_4.into_iter().chain(over_6) {
         let mut lan = lan(BOTH, mtu);
-        let handle = lan.connect_with(ADDRESS, 50_000, 60_000);
-        assert_eq!(read(&mut lan, handle, |_, _| {}), CONTENT, "MTU {mtu}");
+        let handle = lan.connect_with(to, 50_000, 60_000);
+        assert_eq!(read(&mut lan, handle, |_, _| {}), CONTENT, "{to} MTU {mtu}");
         assert!(lan.divided > 0);
-        assert_eq!(longest_segment(&lan), segment, "MTU {mtu}");
+        assert_eq!(longest_segment(&lan), segment, "{to} MTU {mtu}");
     }
 }
 
 #[test]
 fn lost_segments_are_sent_again() {
-    let mut lan = lan(BOTH, 0);
-    let handle = lan.connect_with(ADDRESS, 50_000, 60_000);
-    let mut seed = 1_u32;
-    let count = read(&mut lan, handle, |lan, _| {
-        lan.wire.to_host.retain(|_| {
-            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            seed >> 24 > 12
+    for to in [ADDRESS, ADDRESS_6] {
+        let mut lan = lan(BOTH, 0);
+        let handle = lan.connect_with(to, 50_000, 60_000);
+        let mut seed = 1_u32;
+        let count = read(&mut lan, handle, |lan, _| {
+            lan.wire.to_host.retain(|_| {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                seed >> 24 > 12
+            });
         });
-    });
-    assert_eq!(count, CONTENT);
+        assert_eq!(count, CONTENT, "{to}");
+    }
 }
 
 #[test]

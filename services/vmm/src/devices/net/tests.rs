@@ -1,6 +1,7 @@
 //! The card between a guest's driver and a connection whose other end takes all that comes.
 
 use super::*;
+use alloc::vec;
 use alloc::vec::Vec;
 use culm::Region;
 use culm::guest::MEMORY;
@@ -15,8 +16,9 @@ const PLACES: [[u64; 3]; 2] = [[MEMORY, MEMORY + 1024, MEMORY + 2048], [MEMORY +
 const PACKET: u64 = MEMORY + 8192;
 /// Bytes of the guest's memory.
 const SIZE: u64 = 16384;
-/// Bytes of the headers of its packets: Ethernet, IPv4, TCP.
+/// Bytes of the headers of its packets: Ethernet, IPv4 or IPv6, TCP.
 const HEADERS: usize = 14 + 20 + 20;
+const HEADERS_6: usize = 14 + 40 + 20;
 
 /// A guest's card, its memory, and the other end of its connection.
 struct World {
@@ -56,7 +58,7 @@ impl World {
             card,
             port,
         };
-        set_up(&mut world.device.transport, feature::CHECKSUM | feature::TCP_4, &PLACES, 16);
+        set_up(&mut world.device.transport, feature::CHECKSUM | feature::TCP_4 | feature::TCP_6, &PLACES, 16);
         for _ in 0..4 {
             world.settle();
         }
@@ -72,17 +74,18 @@ impl World {
         frames
     }
 
-    /// The guest sends a packet of two segments of 1,000 bytes, the last 500 of which are at
-    /// `last`.
-    fn send_segments(&self, last: u64) {
+    /// The guest sends a packet of two segments of 1,000 bytes over IPv4, or over IPv6, the last
+    /// 500 of which are at `last`.
+    fn send_segments(&self, last: u64, over_6: bool) {
         const SEGMENT: u16 = 1000;
-        let mut head = [0; HEADER + HEADERS];
+        let (kind, headers) = if over_6 { (TCP_6, HEADERS_6) } else { (segmentation::TCP_4, HEADERS) };
+        let mut head = vec![0; HEADER + headers];
         let header = PacketHeader {
             flags: NEEDS_CHECKSUM,
-            segmentation: segmentation::TCP_4,
-            header_length: HEADERS as u16,
+            segmentation: kind,
+            header_length: headers as u16,
             segment_size: SEGMENT,
-            checksum_start: 34,
+            checksum_start: headers as u16 - 20,
             checksum_offset: 16,
             ..PacketHeader::default()
         };
@@ -90,9 +93,14 @@ impl World {
         let frame = &mut head[HEADER..];
         frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 2]);
         frame[6..12].copy_from_slice(&MAC);
-        (frame[12], frame[14], frame[14 + 9], frame[34 + 12]) = (8, 0x45, 6, 0x50);
-        let total = (HEADERS - 14) as u16 + 2 * SEGMENT;
-        frame[16..18].copy_from_slice(&total.to_be_bytes());
+        frame[headers - 20 + 12] = 0x50;
+        if over_6 {
+            (frame[12], frame[13], frame[14], frame[14 + 6]) = (0x86, 0xdd, 0x60, 6);
+            frame[18..20].copy_from_slice(&(20 + 2 * SEGMENT).to_be_bytes());
+        } else {
+            (frame[12], frame[14], frame[14 + 9]) = (8, 0x45, 6);
+            frame[16..18].copy_from_slice(&(40 + 2 * SEGMENT).to_be_bytes());
+        }
         self.memory.write(PACKET, &head).expect("inside");
         let parts = [(PACKET, head.len() as u32), (PACKET + 1024, 1500), (last, 500)];
         let [descriptors, driver, _] = PLACES[1];
@@ -107,10 +115,12 @@ impl World {
 
 #[test]
 fn a_packet_of_many_segments_is_divided() {
-    let mut world = World::new();
-    world.send_segments(PACKET + 4096);
-    let frames: Vec<_> = (0..3).flat_map(|_| world.settle()).collect();
-    assert_eq!(frames, [HEADERS + 1000; 2]);
+    for (over_6, headers) in [(false, HEADERS), (true, HEADERS_6)] {
+        let mut world = World::new();
+        world.send_segments(PACKET + 4096, over_6);
+        let frames: Vec<_> = (0..3).flat_map(|_| world.settle()).collect();
+        assert_eq!(frames, [headers + 1000; 2]);
+    }
 }
 
 /// Where one part of a packet is in no memory, nothing of it may go out: zeroes in its place would
@@ -119,7 +129,7 @@ fn a_packet_of_many_segments_is_divided() {
 fn a_packet_of_many_segments_of_which_a_part_lies_elsewhere_is_refused() {
     for last in [0, MEMORY + SIZE - 499, u64::MAX - 100] {
         let mut world = World::new();
-        world.send_segments(last);
+        world.send_segments(last, false);
         let frames: Vec<_> = (0..3).flat_map(|_| world.settle()).collect();
         assert_eq!(frames, [0; 0], "{last:#x}");
         assert!(world.device.transport.is_live());
@@ -135,7 +145,7 @@ fn packets_of_many_segments_are_offered_where_they_can_be_sent() {
         set_up(&mut device.transport, u64::MAX, &PLACES, 16);
         [feature::TCP_4, feature::TCP_6, feature::GUEST_TCP_4].map(|feature| device.transport.has(feature))
     };
-    assert_eq!(offered(0, 0), [true, false, true], "they are divided here");
+    assert_eq!(offered(0, 0), [true, true, true], "they are divided here");
     assert_eq!(offered(1, 0), [false, false, true]);
     assert_eq!(offered(1, 2), [true, true, true]);
 }
