@@ -185,7 +185,7 @@ impl Engine {
             self.under_way.push(number);
             return Ok(true);
         }
-        // Until each has asked once, those that did wait.
+        // Waits until each connection has asked once.
         if self.shared.open.load(Relaxed) < self.spec.connections as u64 {
             return Ok(false);
         }
@@ -196,7 +196,7 @@ impl Engine {
         Ok(true)
     }
 
-    /// There is news of a connection, or it has its turn.
+    /// Goes on with a connection of which there is news, or which has its turn.
     fn serve(&mut self, number: usize) -> Result<()> {
         let connection = &mut self.connections[number];
         let place = self.under_way.iter().position(|other| *other == number);
@@ -254,8 +254,8 @@ mod tests {
     use std::net::TcpListener;
     use std::sync::Mutex;
 
-    /// A server with a thread for each connection, which answers so many requests on each; then it
-    /// ends it. Keeps the numbers of connections in the order of their requests.
+    /// Starts a server that answers so many requests on each connection, and then ends it. Keeps
+    /// the numbers of connections in the order of their requests.
     fn server(answers: usize) -> (SocketAddr, Arc<Mutex<Vec<usize>>>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let target = listener.local_addr().expect("an address");

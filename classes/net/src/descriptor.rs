@@ -48,8 +48,8 @@ pub mod flags {
     pub const LINK_COUNT: u16 = 7 << LINK_COUNT_SHIFT;
     /// The lowest bit of [`LINK_COUNT`].
     pub const LINK_COUNT_SHIFT: u16 = 2;
-    /// What [`SEGMENTATION_OFFLOAD`] is for IPv4, for packets of TCP over IPv6
-    /// ([`TCP_6`](crate::header::segmentation::TCP_6)).
+    /// The device divides packets of TCP over IPv6
+    /// ([`TCP_6`](crate::header::segmentation::TCP_6)) as [`SEGMENTATION_OFFLOAD`] says of IPv4.
     pub const SEGMENTATION_OFFLOAD_6: u16 = 1 << 5;
     /// The packet continues in the buffer of the next entry. Only between receive virtualiser and
     /// copier, or a client that takes packets in pieces and has none.

@@ -39,9 +39,10 @@ pub enum Cause {
     Stolen,
     /// There were too many frames for many.
     Storm,
-    /// It is for isolated ports, and comes from one.
+    /// It comes from an isolated port, and is for such alone.
     Isolated,
-    /// Whoever it is for is behind the port where it came from, or may not be reached from there.
+    /// Whoever it is for is behind the port where it came from; or no other port is in its VLAN, or
+    /// may be reached from there.
     Nobody,
 }
 

@@ -15,8 +15,8 @@ const WORDS: usize = 16;
 /// Words of a port's name, in bytes of UTF-8 with zeros behind.
 const NAME: usize = 4;
 
-/// Words for as many ports as there can be. The first port's come behind as many again, of which
-/// the first one has the count of ports.
+/// Words for as many ports as there can be, behind a head of as many words as a port has. The first
+/// word of the head is the number of ports.
 pub const COUNT_WORDS: usize = WORDS * (1 + MAX_PORTS);
 
 /// What is counted of a port.
@@ -30,13 +30,14 @@ pub enum Count {
     FramesOut,
     /// Their bytes.
     BytesOut,
-    /// Frames that were to go out by it, and found no place.
+    /// Frames that were to go out by it, and found no place there, or were too long.
     NoPlace,
-    /// Frames that came by it, of which there were too many for many.
+    /// Frames for many stations that came by it, beyond its rate.
     Storm,
     /// Frames that came by it, kept by isolation from all ports for which they were.
     Isolated,
-    /// Frames that came by it, and are of no VLAN of its, or whose tag would hide another.
+    /// Frames that came by it of a VLAN that it is not in, or with a tag that would hide a second
+    /// one.
     Vlan,
     /// Frames that came by it without a whole header, or from an address that nobody may send from.
     Source,

@@ -126,7 +126,7 @@ impl Side {
 mod bits {
     /// Its scale.
     pub const SCALE: u32 = 0xff;
-    /// Those that are named like it in [`Side`](super::Side).
+    /// Fields of [`Side`](super::Side) with the same names.
     pub const IS_SEEN: u32 = 1 << 8;
     pub const OFFERS_SCALE: u32 = 1 << 9;
     pub const HAS_ACKED: u32 = 1 << 10;
@@ -137,9 +137,10 @@ mod bits {
     pub const HAS_ASKED: u32 = 1 << 14;
     /// All that there are.
     pub const ALL: u32 = (1 << 15) - 1;
-    /// In the midst of a connection its SYN was seen, it has acknowledged something, and that is
-    /// all, whatever its scale.
+    /// What a side in the midst of a connection has, and nothing else but [`OF_SCALE`]: its SYN was
+    /// seen, and it has acknowledged something.
     pub const AMIDST: u32 = IS_SEEN | HAS_ACKED;
+    /// Its scale, and whether it has offered one.
     pub const OF_SCALE: u32 = SCALE | OFFERS_SCALE;
 }
 

@@ -446,7 +446,8 @@ fn a_later_syn_opens_a_connection_in_place_of_one_that_waits() {
     assert_eq!(Script::open(settings(), true).succeeded_by("S 13+0"), None, "it does not wait");
 }
 
-/// What is kept in place of a connection in TIME-WAIT answers as that would.
+/// What is kept in place of a connection in TIME-WAIT answers as that would, but no more than ten
+/// times a second.
 #[test]
 fn what_is_kept_of_a_connection_answers_as_it_does() {
     let with_stamps = Script::open_with_stamps(settings());

@@ -145,7 +145,7 @@ impl Networks {
         Some(Way { network, next })
     }
 
-    /// Returns whether there is a router to everywhere for IPv6.
+    /// Returns whether packets of IPv6 to everywhere have a next hop.
     pub fn has_gateway6(&self) -> bool {
         self.gateway6.is_some()
     }

@@ -53,8 +53,8 @@ async function load(path, options) {
 }
 ";
 
-/// What the pictures' page tells the page around it, once all of its pictures are there. They were
-/// kept, and the server says that they have not changed.
+/// What the pictures' page tells the page around it, once all of its pictures are there: the sum of
+/// each, and how many bytes came over the network for them, few where the browser has kept them.
 const TELL: &str = "
 onload = async () => {
     const lines = [];

@@ -181,7 +181,7 @@ fn what_comes_from_where_its_sender_is_not_passes_whatever_the_rules_say() {
     let (_folder, file) = without_rules_about_sources();
     with_router(Boot::system(file), |machine, namespace, stations| {
         nothing_dishonest_passes(namespace, stations);
-        // The rules are asked about packets with spoofed sources by nothing.
+        // No line of the log is about a packet with a spoofed source: the rules were not asked.
         assert!(!machine.saw("from 10.0.3.7"), "{}", machine.tail());
     });
 }

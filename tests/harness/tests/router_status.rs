@@ -112,11 +112,11 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// The number of rules that are tried at once, and a destination that the last but one denies.
+/// Rules that are tried at once, and a destination that the last but one denies.
 const MANY: u32 = 1_000;
 const DENIED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 51, 100, 9)), 10_000 + MANY as u16 - 2);
 
-/// As many rules, of which each is about packets of its own. The last lets the connection be.
+/// Returns [`MANY`] rules, each about a port of its own. The last lets the connection be.
 fn thousand_rules() -> String {
     let mut rules = String::from("default deny\n");
     for number in 0..MANY - 1 {
@@ -125,7 +125,8 @@ fn thousand_rules() -> String {
     rules + "allow tcp in inner out outer port 7777\nnat in inner out outer to own ports 32768-65535\n"
 }
 
-/// A new connection passes by the last of many rules; one to elsewhere is denied by that before it.
+/// Checks that the last of many rules lets a new connection pass, and the one before it denies
+/// another.
 fn decides_by_the_last_of_many() {
     TcpStream::connect((OUTSIDE, 7777)).expect("the last rule lets it go out");
     assert!(TcpStream::connect_timeout(&DENIED, Duration::from_millis(500)).is_err());

@@ -497,9 +497,9 @@ impl Tcp {
         }
     }
 
-    /// Returns whether nothing is due yet on a connection that the wheel has brought up, and sets
-    /// it to when something is: of an open one, what it was set for is over in most cases, since
-    /// all that it waited for was acknowledged.
+    /// Returns whether the wheel has brought up an open connection on which nothing is due yet, and
+    /// sets the wheel to when something is. It is so in most cases: what the wheel was set for was
+    /// acknowledged meanwhile.
     #[inline(always)]
     fn is_early(&mut self, index: usize, clock: &Clock, now: Instant) -> bool {
         let slot = &self.table[index];

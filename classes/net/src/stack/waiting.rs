@@ -22,8 +22,8 @@ const SET: usize = 4;
 /// A connection that is over.
 #[derive(Clone, Copy, Default)]
 struct Record {
-    /// The keyed hash of its addresses and ports, which stands for them: of so many bits, no two
-    /// are the same that anybody could find.
+    /// Stands for its addresses and ports: a keyed hash of 64 bits, for which nobody without the
+    /// key finds others.
     hash: u64,
     /// When it ends; long ago where there is none.
     until: Instant,
@@ -32,12 +32,12 @@ struct Record {
 
 /// The connections that are over.
 pub(super) struct Waiting {
-    /// A power of two of sets, or none.
+    /// The sets: their number is a power of two, or zero.
     records: Box<[[Record; SET]]>,
 }
 
 impl Waiting {
-    /// None is over. There are so many places for connections.
+    /// Makes room for records of a stack with so many places for connections; there are none yet.
     pub(super) fn new(places: usize) -> Self {
         let sets = if places == 0 { 0 } else { places.next_power_of_two() };
         Self { records: vec![[Record::default(); SET]; sets].into_boxed_slice() }
@@ -71,7 +71,7 @@ impl Waiting {
         }
     }
 
-    /// How many wait at `now`.
+    /// Returns how many wait at `now`.
     #[cfg(test)]
     pub(super) fn count(&self, now: Instant) -> usize {
         self.records.as_flattened().iter().filter(|record| now < record.until).count()

@@ -204,7 +204,8 @@ user_interrupt:
     save_all
     bl      culm_interrupt
 
-    // A domain that may use vector registers, and to which they are closed, begins thus.
+    // Any fault of a domain to which the vector registers are closed. If it may use them, this is
+    // its way in.
 user_fault:
     ldr     x16, [sp, #{current}]
     ldr     x16, [x16, #{open}]

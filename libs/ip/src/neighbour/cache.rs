@@ -82,8 +82,8 @@ pub enum Action<P> {
         is_missing: bool,
     },
     /// To choose another next hop for what goes by way of `address`, which no longer answers
-    /// (RFC 4861 §7.3.3). The cache has forgotten it. It says nothing of those that it forgets for
-    /// others, or because the link came up.
+    /// (RFC 4861 §7.3.3). The cache has forgotten it. Is not said of neighbours that made way for
+    /// others, or were forgotten because the link came up.
     Gone {
         /// Who no longer answers.
         address: IpAddr,

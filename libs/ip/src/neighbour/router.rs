@@ -55,7 +55,7 @@ pub struct Announcement<'a> {
     pub source: Ipv6Addr,
     /// Its station.
     pub link: LinkAddress,
-    /// Whether it is a router to everywhere.
+    /// Whether it is a default router: one to everywhere.
     pub is_default: bool,
     /// Bytes of the longest packet that the link carries.
     pub mtu: u16,

@@ -54,7 +54,7 @@ pub fn play(script: &mut Script, table: &str) {
     expect_nothing(script, "the end");
 }
 
-/// Has time pass. What becomes due before is to have nothing sent.
+/// Has the time pass until `at`, and checks that nothing is sent before.
 #[track_caller]
 fn pass_until(script: &mut Script, at: u64, line: &str) {
     assert!(script.now <= at, "time goes back: {line}");

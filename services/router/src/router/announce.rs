@@ -22,7 +22,7 @@ pub(super) struct Announced {
 }
 
 impl Announced {
-    /// None of the networks. The key is of random bits, which choose times.
+    /// Creates it without networks. The key is of random bits, which choose times.
     pub(super) fn new(key: Key) -> Self {
         let Key([random, ..]) = key;
         Self { networks: Vec::new(), name_servers: Vec::new(), due: Instant::NEVER, random }
@@ -96,7 +96,8 @@ impl Router {
         announced.set_due();
     }
 
-    /// Takes a host's question for routers. Returns whether it is one.
+    /// Takes a packet that may be a host's question for routers, and has it answered soon where the
+    /// router advertises itself. Returns whether it is one.
     pub(super) fn is_asked_for(&mut self, arrival: &Arrival, packet: &Ipv6<'_>) -> bool {
         if is_question(packet).is_err() {
             return false;

@@ -1,4 +1,4 @@
-//! Numbers and secrets in configurations that are right by themselves and wrong beside others: of
+//! Fields of configurations that are right by themselves and wrong beside others: of
 //! the same component, or of the one at the other end of a channel. How they belong together, the
 //! component's manifest says (`at_most`, `same_by`, `needs`).
 

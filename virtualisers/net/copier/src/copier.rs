@@ -101,7 +101,7 @@ impl Copier {
             return self.device.link.input.available() > 0;
         }
         loop {
-            // For a frame alone, what that begins with is more than it saves.
+            // Costs more than it saves where a single frame waits.
             if self.device.link.input.available() > 1 {
                 self.copy_small();
             }
@@ -121,8 +121,8 @@ impl Copier {
     }
 
     /// Copies frames that lie in one small buffer into the client's small buffers, as long as the
-    /// next of both are such. What is unusual in any way stays in its queue. Where the queues stand
-    /// is in registers meanwhile.
+    /// next of both are such, and keeps the positions of all queues in registers meanwhile. What is
+    /// unusual in any way stays in its queue, for [`Self::fill`].
     #[inline(always)]
     fn copy_small(&mut self) {
         let Self { device, client, tally, .. } = self;

@@ -97,8 +97,8 @@ fn only_a_later_syn_takes_the_place_of_a_connection_in_time_wait() {
 }
 
 /// A connection that is over takes no place from anybody, and yet what comes late finds it: the
-/// peer's end is acknowledged as often as it comes, but for more than ten a second (RFC 5961 §7),
-/// and a reset ends nothing (RFC 1337). Nobody knows of it after a minute.
+/// peer's end is acknowledged as often as it comes, ten times a second at most (RFC 5961 §7), and a
+/// reset ends nothing (RFC 1337). After a minute nobody knows of it.
 #[test]
 fn a_connection_that_is_over_has_no_place_and_is_known() {
     let mut lan = server(1);
