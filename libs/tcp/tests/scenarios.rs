@@ -357,7 +357,7 @@ fn what_was_acknowledged_and_comes_again_is_reported() {
          60  < P. 1+1000 ack 1
          60  > . 1+0 ack 1001 blocks 1-501
          60  < . 1001+1000 ack 1
-        100  > . 1+0 ack 2001
+        100  > . 1+0 ack 2001 blocks none
         ",
     );
 }

@@ -327,8 +327,8 @@ impl Connection<'_> {
             }
             return news.delivered.saturating_sub(told * self.payload());
         }
-        // After a timeout they tell of what was sent before it, until something is acknowledged (RFC
-        // 6582, §3.2).
+        // After a timeout they tell of what was sent before it, until something is acknowledged
+        // (RFC 6582, §3.2).
         if self.timeouts > 0 || !self.is_duplicate(header, news) {
             return 0;
         }

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Further calls are `read BYTES` and `close`, further checks `state NAME`, `readable BYTES` and
-//! `ends NAME`. What a line says of a segment is checked, and what it leaves out is not.
+//! `ends NAME`. What a line says of a segment is checked, and what it leaves out is not;
+//! `blocks none` says that it reports nothing by SACK.
 
 use crate::script::Script;
 
