@@ -50,8 +50,8 @@ mod siphash;
 mod syn_queue;
 mod table;
 mod tcp;
+mod time_wait;
 mod timer;
-mod waiting;
 
 use crate::Client;
 use crate::checksum;

@@ -22,8 +22,8 @@ use super::promises::Promises;
 use super::settings::Settings;
 use super::syn_queue::SynQueue;
 use super::table::{Phase, Table};
+use super::time_wait::TimeWaits;
 use super::timer::Wheel;
-use super::waiting::Waiting;
 use super::{Clock, Secrets};
 use crate::Mac;
 use crate::client::Transmitter;
@@ -61,7 +61,7 @@ pub(super) struct Tcp {
     promises: Promises,
     cookies: Cookies,
     begun: Begun,
-    waiting: Waiting,
+    time_waits: TimeWaits,
     mac: Mac,
     /// Bytes that a connection keeps for the application to read, at first and at most.
     windows: [u32; 2],
@@ -101,7 +101,7 @@ impl Tcp {
             promises: Promises::new(),
             cookies: Cookies::new(secrets.cookies),
             begun: Begun::new(count),
-            waiting: Waiting::new(count),
+            time_waits: TimeWaits::new(count),
             mac,
             windows: Inbox::windows(settings.receive_buffer, settings.largest_receive_buffer),
             pool: Pool::new(settings.receive_pool, settings.receive_buffer),
@@ -254,7 +254,7 @@ impl Tcp {
         let mac = self.mac;
         let read = move || UnmatchedSegment::read(frame, segment, mac, addresses);
         let is_opening = is_listened && segment.opens();
-        let over = self.waiting.find(hash, times.now).map(|over| *over);
+        let over = self.time_waits.find(hash, times.now).map(|over| *over);
         if is_opening && over.is_none() {
             return self.queue_syn(hash, read, times.now);
         }
@@ -269,7 +269,7 @@ impl Tcp {
             // it must not begin another one, with the same request.
             let is_first = over.is_none_or(|over| over.initial() != ours) && !self.begun.has(hash, ours.0);
             if is_first && let Some(offer) = self.cookies.check(&segment.key, theirs.0, ours.0, times.tcp) {
-                self.waiting.forget(hash);
+                self.time_waits.forget(hash);
                 return self.complete(&stray, hash, payload, offer, transmitter, times);
             }
             if over.is_none() && self.syn_queue.has_asked(hash, times.now) {
@@ -282,7 +282,7 @@ impl Tcp {
                 }
             }
         }
-        let answer = match self.waiting.find(hash, times.now) {
+        let answer = match self.time_waits.find(hash, times.now) {
             Some(over) => over.answer(&stray.header, stray.length, times.tcp),
             None => reset_for(&stray.header, stray.length),
         };
@@ -395,7 +395,7 @@ impl Tcp {
         mut find: impl FnMut(&[u8], &mut Transmitter),
     ) {
         while let Some(index) = self.wheel.due(times.now) {
-            if !self.is_early(index, clock, times.now) {
+            if !self.puts_off(index, clock, times.now) {
                 self.expire(index, times);
                 self.mark_dirty(index);
             }
@@ -459,7 +459,7 @@ impl Tcp {
             // What came is acknowledged, and nothing is left to be sent.
             (Phase::Closing, State::TimeWait) => {
                 if let Some(rest) = slot.connection.time_wait() {
-                    self.waiting.keep(slot.hash, rest, now);
+                    self.time_waits.keep(slot.hash, rest, now);
                 }
                 return self.free(index);
             }
@@ -497,11 +497,11 @@ impl Tcp {
         }
     }
 
-    /// Returns whether the wheel has brought up an open connection on which nothing is due yet, and
-    /// sets the wheel to when something is. It is so in most cases: what the wheel was set for was
-    /// acknowledged meanwhile.
+    /// Puts off an open connection on which nothing is due yet: sets the wheel to when something
+    /// is. Returns whether it did, as in most cases: what the wheel was set for was acknowledged
+    /// meanwhile.
     #[inline(always)]
-    fn is_early(&mut self, index: usize, clock: &Clock, now: Instant) -> bool {
+    fn puts_off(&mut self, index: usize, clock: &Clock, now: Instant) -> bool {
         let slot = &self.table[index];
         if !slot.is_open() {
             return false;
@@ -543,8 +543,8 @@ impl Tcp {
     }
 
     #[cfg(test)]
-    pub(super) fn waiting(&self) -> usize {
-        self.waiting.count(culm::time::now())
+    pub(super) fn time_waits(&self) -> usize {
+        self.time_waits.count(culm::time::now())
     }
 
     #[cfg(test)]

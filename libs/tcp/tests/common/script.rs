@@ -181,11 +181,8 @@ impl Script {
         let mut is_as_told = words[..2] == wanted[..2];
         while let [word, ..] = rest {
             let count = if ["sack-ok", "ect"].contains(word) { 1 } else { 2 };
-            is_as_told &= if rest.starts_with(&["blocks", "none"]) {
-                !words.contains(word)
-            } else {
-                is_there(&rest[..count])
-            };
+            is_as_told &=
+                if rest.starts_with(&["blocks", "none"]) { !words.contains(word) } else { is_there(&rest[..count]) };
             rest = &rest[count..];
         }
         assert!(is_as_told, "sent {found:?}, in place of {line:?}");

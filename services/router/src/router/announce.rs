@@ -98,7 +98,7 @@ impl Router {
 
     /// Takes a packet that may be a host's question for routers, and has it answered soon where the
     /// router advertises itself. Returns whether it is one.
-    pub(super) fn is_asked_for(&mut self, arrival: &Arrival, packet: &Ipv6<'_>) -> bool {
+    pub(super) fn takes_solicitation(&mut self, arrival: &Arrival, packet: &Ipv6<'_>) -> bool {
         if is_question(packet).is_err() {
             return false;
         }

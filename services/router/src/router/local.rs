@@ -53,7 +53,7 @@ impl Router {
         if packet.next_header != ICMP6 || !packet.payload.first().is_some_and(|kind| DISCOVERY.contains(kind)) {
             return false;
         }
-        if self.is_asked_for(arrival, &packet) {
+        if self.takes_solicitation(arrival, &packet) {
             return true;
         }
         let Self { networks, stations, now, .. } = self;

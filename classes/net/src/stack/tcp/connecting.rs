@@ -82,7 +82,7 @@ impl Tcp {
             let port = PORTS.start() + (first.wrapping_add(more) % count) as u16;
             let key = key(port);
             let hash = self.table.hash(&key);
-            let is_known = self.table.find(&key, hash).is_some() || self.waiting.find(hash, now).is_some();
+            let is_known = self.table.find(&key, hash).is_some() || self.time_waits.find(hash, now).is_some();
             (!is_known).then_some((port, key))
         })
     }

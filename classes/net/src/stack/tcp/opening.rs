@@ -32,7 +32,7 @@ pub(in crate::stack) fn settings(source: u16, destination: u16, windows: [u32; 2
         // Off unless the application asks for it (RFC 9293 §3.8.4).
         keep_alive: None,
         attempts: ATTEMPTS,
-        // Never ends: the stack keeps a record in its place (`waiting`).
+        // Never ends: the stack keeps a record in its place (`time_wait`).
         time_wait: Span(u32::MAX),
     }
 }

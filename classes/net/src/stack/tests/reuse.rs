@@ -81,7 +81,7 @@ fn only_a_later_syn_takes_the_place_of_a_connection_in_time_wait() {
     station.send(&mut lan, ACK | FIN, b"");
     lan.pass(5);
     let _ = station.receive(&mut lan);
-    assert_eq!(lan.stack.tcp.waiting(), 1);
+    assert_eq!(lan.stack.tcp.time_waits(), 1);
     for old in [77, 80, station.next] {
         lan.wire.to_stack.push_back(Station { next: old, ..station }.segment(SYN, b""));
         lan.pass(5);
@@ -114,7 +114,7 @@ fn a_connection_that_is_over_has_no_place_and_is_known() {
         assert!(matches!(station.receive(&mut lan)[..], [(ACK, _)]));
         assert_eq!(lan.stack.tcp.count(Phase::Free), 1);
     }
-    assert_eq!((lan.stack.tcp.waiting(), lan.stack.counts().evicted), (3, 0));
+    assert_eq!((lan.stack.tcp.time_waits(), lan.stack.counts().evicted), (3, 0));
     let [station, ..] = &mut stations;
     let (end, seen) = (Station { next: station.next - 1, ..*station }, station.seen);
     lan.pass(1000);

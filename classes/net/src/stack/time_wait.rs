@@ -31,12 +31,12 @@ struct Record {
 }
 
 /// The connections that are over.
-pub(super) struct Waiting {
+pub(super) struct TimeWaits {
     /// The sets: their number is a power of two, or zero.
     records: Box<[[Record; SET]]>,
 }
 
-impl Waiting {
+impl TimeWaits {
     /// Makes room for records of a stack with so many places for connections; there are none yet.
     pub(super) fn new(places: usize) -> Self {
         let sets = if places == 0 { 0 } else { places.next_power_of_two() };
@@ -88,21 +88,21 @@ mod tests {
 
     #[test]
     fn a_connection_waits_for_its_time() {
-        let mut waiting = Waiting::new(3);
-        waiting.keep(7, TimeWait::default(), at(0));
-        assert!(waiting.find(7, at(59)).is_some() && waiting.find(8, at(59)).is_none());
-        assert!(waiting.find(7, at(60)).is_none());
-        waiting.keep(7, TimeWait::default(), at(70));
-        waiting.forget(7);
-        assert!(waiting.find(7, at(70)).is_none());
-        assert!(Waiting::new(0).find(7, at(0)).is_none());
+        let mut time_waits = TimeWaits::new(3);
+        time_waits.keep(7, TimeWait::default(), at(0));
+        assert!(time_waits.find(7, at(59)).is_some() && time_waits.find(8, at(59)).is_none());
+        assert!(time_waits.find(7, at(60)).is_none());
+        time_waits.keep(7, TimeWait::default(), at(70));
+        time_waits.forget(7);
+        assert!(time_waits.find(7, at(70)).is_none());
+        assert!(TimeWaits::new(0).find(7, at(0)).is_none());
     }
 
     #[test]
     fn the_oldest_of_a_set_makes_way() {
-        let mut waiting = Waiting::new(1);
-        (0..6).for_each(|number| waiting.keep(number << 40, TimeWait::default(), at(number)));
-        let left: std::vec::Vec<_> = (0..6).filter(|number| waiting.find(number << 40, at(6)).is_some()).collect();
+        let mut time_waits = TimeWaits::new(1);
+        (0..6).for_each(|number| time_waits.keep(number << 40, TimeWait::default(), at(number)));
+        let left: std::vec::Vec<_> = (0..6).filter(|number| time_waits.find(number << 40, at(6)).is_some()).collect();
         assert_eq!(left, [2, 3, 4, 5]);
     }
 }
