@@ -247,8 +247,8 @@ impl Routers {
 
     /// Takes note that the link is up again, where routers may be others: they are asked for at
     /// once (RFC 4861 §6.3.7), and name servers are forgotten until they tell of them. What they
-    /// have said before gives way to what is said from now on, and holds for [`REPEAT`] unless it
-    /// is said again.
+    /// have said before gives way to what is said from now on, and holds for three minutes unless
+    /// it is said again.
     pub fn link_is_up(&mut self, now: Instant) {
         let end = now + REPEAT;
         for router in self.routers.iter_mut().flatten() {
