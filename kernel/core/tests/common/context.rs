@@ -43,6 +43,8 @@ pub struct FakeContext {
     vectors: u64,
     /// Whether another has them: then a guest's way in takes them back.
     pub lacks_vectors: bool,
+    /// Whether a domain's way in opens them without asking anybody.
+    pub opens_vectors: bool,
 }
 
 thread_local! {
@@ -98,12 +100,12 @@ impl Context for FakeContext {
     }
     fn keep_vectors(&mut self, description: &DomainDescription) {
         VECTOR_MOVES.set(VECTOR_MOVES.get() + 1);
-        self.lacks_vectors = true;
+        (self.lacks_vectors, self.opens_vectors) = (true, false);
         self.vectors = VECTORS.with_borrow(|cores| cores.get(&description.core).copied().unwrap_or_default());
     }
     fn load_vectors(&mut self, description: &DomainDescription) {
         VECTOR_MOVES.set(VECTOR_MOVES.get() + 1);
-        self.lacks_vectors = false;
+        (self.lacks_vectors, self.opens_vectors) = (false, description.virtual_cpu == 0);
         VECTORS.with_borrow_mut(|cores| cores.insert(description.core, self.vectors));
     }
     fn clear_vectors(&mut self, description: &DomainDescription) {
