@@ -62,6 +62,8 @@ struct Router {
     until: Instant,
     /// Whether it did not answer when it was used, or has said nothing since the link came up.
     is_suspect: bool,
+    /// Whether it has said nothing since the link came up: it makes way for who has.
+    is_old: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +71,8 @@ struct OnLink {
     prefix: Ipv6Addr,
     length: u8,
     until: Instant,
+    /// Whether nobody has told of it since the link came up.
+    is_old: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +101,8 @@ struct Address {
     state: State,
     preferred: Instant,
     valid: Instant,
+    /// Whether nobody has told of its prefix since the link came up.
+    is_old: bool,
 }
 
 /// What is known from routers of one link.
@@ -207,8 +213,8 @@ impl Routers {
         if told.lifetime.is_zero() {
             self.no_router(told.source);
         } else {
-            let router = Router { address: told.source, until: now + told.lifetime, is_suspect: false };
-            put(&mut self.routers, router, |known| known.address == told.source);
+            let router = Router { address: told.source, until: now + told.lifetime, is_suspect: false, is_old: false };
+            put(&mut self.routers, router, |known| known.address == told.source, |known| known.is_old);
             // Whoever is there need not be asked for (RFC 7559 §2).
             (self.due, self.patience) = (Instant::NEVER, PATIENCE.0);
         }
@@ -252,11 +258,13 @@ impl Routers {
     pub fn link_is_up(&mut self, now: Instant) {
         let end = now + REPEAT;
         for router in self.routers.iter_mut().flatten() {
-            (router.until, router.is_suspect) = (router.until.min(end), true);
+            (router.until, router.is_suspect, router.is_old) = (router.until.min(end), true, true);
         }
-        self.prefixes.iter_mut().flatten().for_each(|prefix| prefix.until = prefix.until.min(end));
+        for prefix in self.prefixes.iter_mut().flatten() {
+            (prefix.until, prefix.is_old) = (prefix.until.min(end), true);
+        }
         for own in self.addresses.iter_mut().flatten() {
-            (own.preferred, own.valid) = (now, own.valid.min(end));
+            (own.preferred, own.valid, own.is_old) = (now, own.valid.min(end), true);
         }
         while remove(&mut self.name_servers, |_| true).is_some() {
             self.are_servers_new = true;
@@ -336,7 +344,8 @@ impl Routers {
         if told.valid.is_zero() {
             remove(&mut self.prefixes, is_it);
         } else {
-            put(&mut self.prefixes, OnLink { prefix, length, until: now + told.valid }, is_it);
+            let on_link = OnLink { prefix, length, until: now + told.valid, is_old: false };
+            put(&mut self.prefixes, on_link, is_it, |known| known.is_old);
         }
     }
 
@@ -349,12 +358,18 @@ impl Routers {
         let address = Ipv6Addr::from(prefix | u128::from(self.link.interface_identifier()));
         let (preferred, valid) = (now + told.preferred, now + told.valid);
         if let Some(own) = self.addresses.iter_mut().flatten().find(|own| own.address == address) {
-            own.preferred = preferred;
+            (own.preferred, own.is_old) = (preferred, false);
             // Nobody can be rid of an address by a single forged advertisement ((e), 1 to 3).
             let least = own.valid.min(now + TWO_HOURS);
             own.valid = valid.max(least);
         } else if !told.valid.is_zero() {
-            put(&mut self.addresses, Address { address, state: State::New, preferred, valid }, |_| false);
+            let own = Address { address, state: State::New, preferred, valid, is_old: false };
+            let is_put = put(&mut self.addresses, own, |_| false, |_| false);
+            // One of before is removed first, and then routers are asked again.
+            if !is_put && let Some(old) = self.addresses.iter_mut().flatten().find(|own| own.is_old) {
+                old.valid = now;
+                self.due = now;
+            }
         }
     }
 }
@@ -379,13 +394,13 @@ fn common_bits(one: Ipv6Addr, other: Ipv6Addr) -> u32 {
     (u128::from(one) ^ u128::from(other)).leading_zeros()
 }
 
-/// Puts `value` in the place of what it replaces, or in a free one if there is one.
-fn put<T>(places: &mut [Option<T>], value: T, replaces: impl Fn(&T) -> bool) {
-    let known = places.iter().position(|place| place.as_ref().is_some_and(&replaces));
-    let index = known.or_else(|| places.iter().position(Option::is_none));
-    if let Some(place) = index.and_then(|index| places.get_mut(index)) {
-        *place = Some(value);
-    }
+/// Puts `value` in the place of what it replaces, or in a free one, or else in that of one that
+/// gives way, if there is one. Returns whether there was.
+fn put<T>(places: &mut [Option<T>], value: T, replaces: impl Fn(&T) -> bool, gives_way: impl Fn(&T) -> bool) -> bool {
+    let find = |is_it: &dyn Fn(&T) -> bool| places.iter().position(|place| place.as_ref().is_some_and(is_it));
+    let index = find(&replaces).or_else(|| places.iter().position(Option::is_none)).or_else(|| find(&gives_way));
+    let place = index.and_then(|index| places.get_mut(index));
+    place.map(|place| *place = Some(value)).is_some()
 }
 
 /// Removes the first for which `is_it` holds, and returns it.

@@ -382,3 +382,32 @@ proptest! {
         }
     }
 }
+
+/// Who was on the link before it came up keeps nobody out who is there now, however many they were:
+/// on another link anybody may have said so.
+#[test]
+fn routers_of_before_keep_none_of_the_new_link_out() {
+    let mut routers = new();
+    let far = address("2001:db8:9::1");
+    for number in 1..=ROUTERS as u16 {
+        tell(&mut routers, seconds(1), number, 65535, &[]);
+    }
+    for number in 0..PREFIXES as u16 {
+        let of = std::format!("2001:db8:{number:x}::");
+        tell(&mut routers, seconds(1), 1, 65535, &[prefix(&of, 64, 0xc0, FOR_EVER, FOR_EVER)]);
+    }
+    for step in due(&mut routers, seconds(1)) {
+        let Step::Claim(own) = step else { panic!("{step:?}") };
+        routers.assign(own, true);
+    }
+    routers.link_is_up(seconds(10));
+    due(&mut routers, seconds(10));
+    tell(&mut routers, seconds(11), 9, 1800, &[prefix("2001:db8:99::", 64, 0xc0, FOR_EVER, FOR_EVER)]);
+    let neighbour = address("2001:db8:99::1");
+    assert_eq!((routers.next_hop(far), routers.next_hop(neighbour)), (router(9), Some(neighbour)));
+    // One of the addresses makes way, and the router is asked once more.
+    let removed = Step::Remove(address("2001:db8::ff:fe00:7"));
+    assert_eq!(due(&mut routers, seconds(11)), [removed, Step::Solicit]);
+    tell(&mut routers, seconds(12), 9, 1800, &[prefix("2001:db8:99::", 64, 0xc0, FOR_EVER, FOR_EVER)]);
+    assert_eq!(due(&mut routers, seconds(12)), [Step::Claim(address("2001:db8:99::ff:fe00:7"))]);
+}
