@@ -487,6 +487,7 @@ fn what_is_kept_of_a_connection_answers_as_it_does() {
         assert!(answered > 8, "{answered}");
         script.inject("F. 11+0 ack 12");
         assert_eq!(script.answer(&mut kept, "F. 11+0 ack 12"), script.sent(), "without a timestamp");
+        assert!(script.answer(&mut kept, "S 0+0").is_some(), "another host need not have timestamps");
         script.pass(1000);
         let line = format!("F. 11+0 ack 12{stamps}");
         let times = (0..20).filter(|_| script.answer(&mut kept, &line).is_some()).count();

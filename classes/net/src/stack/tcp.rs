@@ -282,6 +282,9 @@ impl Tcp {
                 }
             }
         }
+        if over.is_some_and(|over| over.is_end(&stray.header, stray.length)) {
+            self.time_waits.renew(hash, times.now);
+        }
         let answer = match self.time_waits.find(hash, times.now) {
             Some(over) => over.answer(&stray.header, stray.length, times.tcp),
             None => reset_for(&stray.header, stray.length),

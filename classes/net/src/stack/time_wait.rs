@@ -30,6 +30,8 @@ struct Record {
     rest: TimeWait,
 }
 
+const _: () = assert!(size_of::<Record>() == 56, "documents say so");
+
 /// The connections that are over.
 pub(super) struct TimeWaits {
     /// The sets: their number is a power of two, or zero.
@@ -61,6 +63,13 @@ impl TimeWaits {
     pub(super) fn keep(&mut self, hash: u64, rest: TimeWait, now: Instant) {
         if let Some(first) = self.set(hash).iter_mut().min_by_key(|record| record.until) {
             *first = Record { hash, until: now + TIME_WAIT, rest };
+        }
+    }
+
+    /// Has the connection whose key has this hash wait anew.
+    pub(super) fn renew(&mut self, hash: u64, now: Instant) {
+        for record in self.set(hash).iter_mut().filter(|record| record.hash == hash && now < record.until) {
+            record.until = now + TIME_WAIT;
         }
     }
 

@@ -27,6 +27,8 @@ pub struct TimeWait {
     /// The window as it stands on the wire.
     window: u16,
     challenges: Challenges,
+    /// Whether the peer's address has said that it knows of no such connection.
+    is_unknown: bool,
 }
 
 impl TimeWait {
@@ -39,17 +41,28 @@ impl TimeWait {
     /// was acknowledged, once more (RFC 9293, §3.10.7.4). There is none to what only acknowledges
     /// this side's end, to a reset, which must not end the wait either (RFC 1337, §3, F1), and to
     /// more than a few segments a second (RFC 5961, §7).
+    ///
+    /// A reset that answers what was said here shows that whoever has the peer's address and port
+    /// knows of no such connection: another host behind the same translator, whose SYN seemed old.
+    /// From then on any SYN of it opens another connection; else it would be kept out for as long
+    /// as this waits.
     pub fn answer(&mut self, segment: &Header, length: u32, now: Instant) -> Option<Header> {
         let flags = segment.flags;
         let has_content = length > 0 || flags.has(Flags::SYN) || flags.has(Flags::FIN);
         // Without a timestamp where there are some it is dropped (RFC 7323, §3.2); an old one is
         // answered (§5.3).
         let is_old = match (self.recent_stamp, segment.options.timestamps) {
-            (Some(recent), stamps) => (stamps?.value.wrapping_sub(recent) as i32) < 0,
-            (None, _) => false,
+            (Some(recent), Some(stamps)) => (stamps.value.wrapping_sub(recent) as i32) < 0,
+            // One that opens may be of another host, which has none.
+            (Some(_), None) if !flags.has(Flags::SYN) => return None,
+            _ => false,
         };
         let is_news = has_content || is_old || segment.sequence != self.next;
-        if flags.has(Flags::RST) || !is_news || !self.challenges.allow(now) {
+        if flags.has(Flags::RST) {
+            self.is_unknown |= segment.sequence == self.next;
+            return None;
+        }
+        if !is_news || !self.challenges.allow(now) {
             return None;
         }
         let value = now.milliseconds().wrapping_add(self.stamp_offset);
@@ -81,7 +94,15 @@ impl TimeWait {
             },
             (None, _) => is_later,
         };
-        (is_syn && is_new).then_some(self.nxt + DISTANCE)
+        (is_syn && (is_new || self.is_unknown)).then_some(self.nxt + DISTANCE)
+    }
+
+    /// Returns whether a segment with `length` bytes of payload is the peer's end, which comes
+    /// again because its acknowledgement was lost: then the wait begins anew (RFC 9293,
+    /// §3.10.7.4, eighth).
+    pub fn is_end(&self, segment: &Header, length: u32) -> bool {
+        let is_fin = segment.flags.without(Flags::PSH) == Flags::FIN.with(Flags::ACK);
+        is_fin && segment.sequence + length + 1 == self.next
     }
 }
 
@@ -98,6 +119,7 @@ impl Connection<'_> {
             stamp_offset: self.settings.stamp_offset,
             window: window.min(u16::MAX.into()) as u16,
             challenges: self.challenges,
+            is_unknown: false,
         })
     }
 }

@@ -153,3 +153,57 @@ fn a_request_that_comes_twice_is_not_served_twice() {
     assert_eq!(lan.stack.counts().opened, 1);
     assert!(station.receive(&mut lan).iter().all(|(_, payload)| payload != b"answer"));
 }
+
+/// The port of a translator's address is another host's a moment later, whose clocks and first
+/// numbers know nothing of the one before. It is told that its SYN is old, says by a reset that it
+/// knows of no such connection (RFC 9293 §3.10.7.3), asks again (RFC 6298), and is served.
+#[test]
+fn another_host_behind_one_address_is_not_kept_out() {
+    let mut lan = server(2);
+    lan.server = answer_and_end;
+    let mut station = Station::new(0);
+    station.next = 1_000_000;
+    station.shake_hands(&mut lan);
+    station.send(&mut lan, ACK, b"pay");
+    lan.pass(5);
+    let _ = station.receive(&mut lan);
+    station.send(&mut lan, ACK | FIN, b"");
+    lan.pass(5);
+    let _ = station.receive(&mut lan);
+    assert_eq!(lan.stack.tcp.time_waits(), 1);
+    let mut other = Station { next: 500_000, ..station };
+    // SYNs of Linux: after 0, 1, 3, 7, 15 and 31 seconds.
+    for pause in [1_000, 2_000, 4_000, 8_000, 16_000] {
+        lan.wire.to_stack.push_back(Station { seen: 0, ..other }.segment(SYN, b""));
+        lan.pass(5);
+        match other.receive(&mut lan)[..] {
+            [(flags, _)] if flags == SYN | ACK => return,
+            [(ACK, _)] => lan.wire.to_stack.push_back(Station { next: station.next, ..other }.segment(RST, b"")),
+            ref answers => panic!("{answers:?}"),
+        }
+        lan.pass(pause);
+    }
+    panic!("not served for 31 seconds");
+}
+
+/// RFC 9293 §3.10.7.4, eighth: the peer's end, which comes again, has the time begin anew.
+#[test]
+fn a_late_end_has_the_time_of_a_connection_that_is_over_begin_anew() {
+    let mut lan = server(1);
+    lan.server = answer_and_end;
+    let mut station = Station::new(0);
+    station.shake_hands(&mut lan);
+    station.send(&mut lan, ACK, b"pay");
+    lan.pass(5);
+    let _ = station.receive(&mut lan);
+    station.send(&mut lan, ACK | FIN, b"");
+    lan.pass(5);
+    let _ = station.receive(&mut lan);
+    let end = Station { next: station.next - 1, ..station };
+    for pause in [30_000, 50_000] {
+        lan.pass(pause);
+        lan.wire.to_stack.push_back(end.segment(ACK | FIN, b""));
+        lan.pass(5);
+        assert!(matches!(station.receive(&mut lan)[..], [(ACK, _)]), "after {pause}");
+    }
+}
