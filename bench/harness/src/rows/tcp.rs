@@ -207,15 +207,21 @@ fn iperf_side(lab: &Lab, results: &mut Results, subject: &mut Subject) -> Result
     Ok(())
 }
 
-/// The server needs a moment after each client before it listens again.
+/// The server needs a moment after each client before it listens again, or keeps a connection that
+/// it has accepted.
 fn patient_iperf(lab: &Lab, address: SocketAddr, reverse: bool) -> Result<f64> {
     for _ in 0..20 {
         match iperf(lab, address, reverse) {
-            Err(error) if format!("{error:#}").contains("refused") => std::thread::sleep(Duration::from_millis(250)),
+            Err(error) if is_turned_away(&error) => std::thread::sleep(Duration::from_millis(250)),
             result => return result,
         }
     }
     iperf(lab, address, reverse)
+}
+
+fn is_turned_away(error: &anyhow::Error) -> bool {
+    let text = format!("{error:#}");
+    ["refused", "reset by peer"].iter().any(|word| text.contains(word))
 }
 
 fn iperf(lab: &Lab, address: SocketAddr, reverse: bool) -> Result<f64> {
