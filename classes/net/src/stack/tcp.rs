@@ -161,9 +161,16 @@ impl Tcp {
         }
         let hash = self.table.hash(&segment.key);
         match self.table.find(&segment.key, hash) {
-            Some(index) if !segment.opens() => self.deliver(index, frame, segment, times),
-            found => self.ingress_unmatched(found, hash, frame, segment, addresses, transmitter, times),
+            Some(index) if !self.makes_way(index, segment) => self.deliver(index, frame, segment, times),
+            _ => self.ingress_unmatched(hash, frame, segment, addresses, transmitter, times),
         }
+    }
+
+    /// Returns whether a segment may begin another connection in place of the one in a slot, which
+    /// is over.
+    #[inline(always)]
+    fn makes_way(&self, index: usize, segment: &Segment) -> bool {
+        segment.opens() && self.listens(segment.local_port) && self.table[index].connection.state() == State::Closed
     }
 
     /// Gives the received segment to the connection in a slot.
@@ -184,13 +191,6 @@ impl Tcp {
             _ => slot.receive(header, payload, is_marked, times.tcp),
         }
         self.after_ingress(index, times.now);
-    }
-
-    /// Does what [`Self::deliver`] does, for segments that found their connection the long way.
-    #[cold]
-    #[inline(never)]
-    fn deliver_unmatched(&mut self, index: usize, frame: &[u8], segment: &Segment, times: Times) {
-        self.deliver(index, frame, segment, times);
     }
 
     /// Draws the consequences of a segment that a connection was given.
@@ -235,10 +235,8 @@ impl Tcp {
     /// Handles a segment that belongs to no open connection, or may begin a new one in place of one
     /// that is over.
     #[cold]
-    #[expect(clippy::too_many_arguments, reason = "what is known of the segment, and what it may change")]
     fn ingress_unmatched(
         &mut self,
-        found: Option<usize>,
         hash: u64,
         frame: &[u8],
         segment: &Segment,
@@ -247,10 +245,6 @@ impl Tcp {
         times: Times,
     ) {
         let is_listened = self.listens(segment.local_port);
-        let is_free = |index: &usize| is_listened && self.table[*index].connection.state() == State::Closed;
-        if let Some(index) = found.filter(|index| !is_free(index)) {
-            return self.deliver_unmatched(index, frame, segment, times);
-        }
         let mac = self.mac;
         let read = move || UnmatchedSegment::read(frame, segment, mac, addresses);
         let is_opening = is_listened && segment.opens();
