@@ -5,8 +5,8 @@
 //! however it ends. Culm and Linux have the same addresses.
 
 use anyhow::{Context, Result, bail};
-use culm_wire::{Faults, Namespace, Relay, ip};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, UdpSocket};
+use culm_wire::{Faults, Namespace, Relay, ip, link_local};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV6, TcpListener, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 
@@ -240,9 +240,8 @@ impl Network {
         }
     }
 
-    /// Where a TCP port of the guest is reached over IPv6: at the link-local address that its
-    /// hardware address gives it (RFC 4291, appendix A). Nothing where packets do not take the
-    /// direct way.
+    /// Returns where a TCP port of the guest is reached over IPv6: at its link-local address. There
+    /// is nothing where packets do not take the direct way.
     pub fn link_local(&self, port: u16) -> Result<Option<SocketAddr>> {
         if !self.is_tap() {
             return Ok(None);
@@ -256,9 +255,8 @@ impl Network {
             }
         })?;
         let octets = MAC.split(':').map(|octet| u8::from_str_radix(octet, 16)).collect::<Result<Vec<_>, _>>()?;
-        let [a, b, c, d, e, f] = octets[..] else { bail!("{MAC} is no hardware address") };
-        let address = Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f]);
-        Ok(Some(SocketAddrV6::new(address, port, 0, scope).into()))
+        let Ok(mac) = octets.try_into() else { bail!("{MAC} is no hardware address") };
+        Ok(Some(SocketAddrV6::new(link_local(mac), port, 0, scope).into()))
     }
 
     /// Returns the namespace where the guest is reached.

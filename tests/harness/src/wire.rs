@@ -9,9 +9,10 @@ use crate::dhcp::Server;
 use crate::{Boot, Machine, PATIENCE};
 use culm_wire::{HOST, Namespace, ip};
 use std::io::Write as _;
-use std::net::Ipv6Addr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+pub use culm_wire::link_local;
 
 /// The host's end of the wire.
 pub const DEVICE: &str = "culm0";
@@ -114,11 +115,4 @@ fn add_wire(device: &str, address: &str) -> anyhow::Result<()> {
     }
     ip(&format!("addr add {address} dev {device}"))?;
     ip(&format!("link set {device} up"))
-}
-
-/// The link-local address that a station with this hardware address gives itself (RFC 4291,
-/// appendix A).
-pub fn link_local(mac: [u8; 6]) -> Ipv6Addr {
-    let [a, b, c, d, e, f] = mac;
-    Ipv6Addr::from_octets([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f])
 }

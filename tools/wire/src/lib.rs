@@ -15,7 +15,7 @@ pub use relay::{Faults, Relay};
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sched::{CloneFlags, setns, unshare};
 use std::fs::File;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd as _;
 use std::process::{Command, Stdio};
 
@@ -25,6 +25,13 @@ pub const GUEST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 pub const HOST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// The guest's hardware address.
 pub const MAC: &str = "52:54:00:12:34:56";
+
+/// Returns the link-local address that a station with this hardware address gives itself (RFC 4291,
+/// appendix A).
+pub fn link_local(mac: [u8; 6]) -> Ipv6Addr {
+    let [a, b, c, d, e, f] = mac;
+    Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f])
+}
 
 /// A network namespace.
 #[derive(Debug)]
