@@ -322,3 +322,28 @@ fn who_sends_a_little_all_the_time_is_told_of_losses() {
     assert_eq!(script.wait(), 100);
     script.expect(". 1+100 ack 1");
 }
+
+/// RFC 2883, §5, and RFC 8985, §6.2, step 4: a report that something arrived twice widens the
+/// reordering window by a quarter of the round trip, but only where so much was sent again.
+#[test]
+fn only_what_was_sent_again_is_believed_to_have_arrived_twice() {
+    let mut script = Script::open(settings(), true);
+    // How long the first of two segments is waited for, when the second has arrived. Each block is
+    // then reported as a duplicate.
+    let mut waits = |first: u32, reports: &[&str]| {
+        write_and_expect(&mut script, 2000, first, 2);
+        script.pass(100);
+        script.inject(&format!(". 1+0 ack {first} blocks {}-{}", first + 1000, first + 2000));
+        let waited = script.wait();
+        script.expect(&format!(". {first}+1000 ack 1"));
+        script.pass(100);
+        script.inject(&format!(". 1+0 ack {}", first + 2000));
+        for block in reports {
+            script.inject(&format!(". 1+0 ack {} blocks {block}", first + 2000));
+        }
+        waited
+    };
+    assert_eq!(waits(1, &["1-2001"]), 25);
+    assert_eq!(waits(2001, &["2001-3001"]), 25, "2,000 bytes were not sent again");
+    assert_eq!(waits(4001, &[]), 50, "1,000 were");
+}

@@ -114,7 +114,7 @@ impl Connection<'_> {
 
     /// Takes SACK blocks: each is checked, since a peer can say anything (RFC 2018, §5). A first
     /// one of what is acknowledged already, or in the second one, tells of a duplicate (RFC 2883,
-    /// §4).
+    /// §4), which counts if it can be of something that was sent again.
     fn take_blocks(&mut self, header: &Header, news: &mut News) {
         let blocks = header.options.sack.as_slice();
         for (index, block) in blocks.iter().enumerate() {
@@ -122,7 +122,8 @@ impl Connection<'_> {
             let is_duplicate =
                 index == 0 && (!block.end.is_after(header.acknowledgement) || blocks.get(1).is_some_and(is_within));
             if is_duplicate {
-                news.is_duplicate = !block.is_empty() && !block.end.is_after(self.nxt);
+                let is_plausible = !block.is_empty() && !block.end.is_after(self.nxt);
+                news.is_duplicate = is_plausible && self.recovery.take_report(block.length());
                 continue;
             }
             let is_plausible = !block.is_empty() && !block.start.is_before(self.una) && !block.end.is_after(self.nxt);

@@ -35,7 +35,7 @@ pub(super) struct News {
     /// Bytes of payload that came with it.
     pub length: u32,
     pub has_window_changed: bool,
-    /// Whether it reports that something arrived twice.
+    /// Whether it reports that something arrived twice that was sent again.
     pub is_duplicate: bool,
     /// When the earliest was sent of what has arrived, of that sent once; and whether something
     /// has that was sent again.
@@ -77,6 +77,9 @@ pub(super) struct Recovery {
     furthest: Sequence,
     reordering: Reordering,
     probe: Option<Probe>,
+    /// Bytes that were sent again since the window was last lowered, without those that the peer
+    /// has reported to have arrived twice.
+    unreported: u32,
     /// Duplicates of a peer without SACK.
     duplicates: u32,
     /// The congestion state before the loss, and the timestamp of the first repetition.
@@ -123,7 +126,20 @@ impl Recovery {
         if let Some((_, first @ None)) = &mut self.undo {
             *first = Some(stamp);
         }
+        self.unreported = self.unreported.saturating_add(bytes);
         self.note_sent(bytes);
+    }
+
+    /// Takes a report that `bytes` arrived twice, and returns whether it counts: whether so many
+    /// were sent again lately. The path may double what was sent once, and anybody may say so; that
+    /// tells nothing of reordering (RFC 2883, §5).
+    pub fn take_report(&mut self, bytes: u32) -> bool {
+        if self.probe.is_some_and(|probe| probe.is_repeated) {
+            return true;
+        }
+        let rest = self.unreported.checked_sub(bytes);
+        self.unreported = rest.unwrap_or(self.unreported);
+        rest.is_some()
     }
 
     /// Notes that something was sent.
@@ -350,6 +366,7 @@ impl Connection<'_> {
 
     fn begin_recovery(&mut self, outstanding: u32) {
         self.recovery.undo = Some((self.congestion, None));
+        self.recovery.unreported = 0;
         self.congestion.lost(outstanding);
         self.recovery.phase = Phase::Recovery(self.nxt, ReductionRate::new(outstanding));
     }
@@ -423,6 +440,7 @@ impl Connection<'_> {
         if !matches!(self.recovery.phase, Phase::Loss(_)) {
             if self.recovery.is_open() {
                 self.recovery.undo = Some((self.congestion, None));
+                self.recovery.unreported = 0;
                 if !self.has_stamps {
                     self.recovery.timeout_test = Some(TimeoutTest::new(self.congestion));
                 }

@@ -241,7 +241,7 @@ impl Script {
 pub fn write_and_expect(script: &mut Script, bytes: u32, first: u32, segments: u32) {
     script.write(bytes);
     for number in 0..segments {
-        let is_last = first + (number + 1) * 1000 > bytes;
+        let is_last = (number + 1) * 1000 >= bytes;
         script.expect(&format!("{} {}+1000 ack 1", if is_last { "P." } else { "." }, first + number * 1000));
     }
     script.nothing();
