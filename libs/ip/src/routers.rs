@@ -189,6 +189,10 @@ impl Routers {
             own.state = State::Tentative;
             return Some(Step::Claim(own.address));
         }
+        if self.due <= now {
+            // What was there before the link came up may have ended since.
+            self.end_questions();
+        }
         if self.due > now {
             return None;
         }
@@ -215,8 +219,6 @@ impl Routers {
         } else {
             let router = Router { address: told.source, until: now + told.lifetime, is_suspect: false, is_old: false };
             put(&mut self.routers, router, |known| known.address == told.source, |known| known.is_old);
-            // Whoever is there need not be asked for (RFC 7559 §2).
-            (self.due, self.patience) = (Instant::NEVER, PATIENCE.0);
         }
         for prefix in told.prefixes().filter(|prefix| !is_local(prefix.prefix) && !prefix.prefix.is_multicast()) {
             if prefix.is_on_link {
@@ -226,7 +228,20 @@ impl Routers {
                 self.autonomous(&prefix, now);
             }
         }
+        self.end_questions();
         self.told_of_servers(told.name_servers(), now);
+    }
+
+    /// Asks for routers no more if one has answered (RFC 7559 §2), and nothing is left of before
+    /// the link came up: of that another may have told, whose answer was lost, and which advertises
+    /// itself in half an hour only. (RFC 4861 §6.3.7 has a host end with the first answer.)
+    fn end_questions(&mut self) {
+        let has_old = self.routers.iter().flatten().any(|router| router.is_old)
+            || self.prefixes.iter().flatten().any(|prefix| prefix.is_old)
+            || self.addresses.iter().flatten().any(|own| own.is_old);
+        if !has_old && self.routers.iter().any(Option::is_some) {
+            (self.due, self.patience) = (Instant::NEVER, PATIENCE.0);
+        }
     }
 
     /// RFC 8106 §5.3.1 and §6.2. Where all places are taken, the server that ends first makes way
@@ -254,7 +269,7 @@ impl Routers {
     /// Takes note that the link is up again, where routers may be others: they are asked for at
     /// once (RFC 4861 §6.3.7), and name servers are forgotten until they tell of them. What they
     /// have said before gives way to what is said from now on, and holds for three minutes unless
-    /// it is said again.
+    /// it is said again, for which they are asked until then.
     pub fn link_is_up(&mut self, now: Instant) {
         let end = now + REPEAT;
         for router in self.routers.iter_mut().flatten() {

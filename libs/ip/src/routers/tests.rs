@@ -144,8 +144,11 @@ fn a_link_that_comes_up_has_other_routers_and_addresses() {
     tell(&mut routers, seconds(11), 2, 1800, &[prefix("2001:db8:8000::", 64, 0xc0, FOR_EVER, FOR_EVER)]);
     own(&mut routers, seconds(11), young);
     assert_eq!((routers.next_hop(far), routers.source(far, local, seconds(11))), (router(2), young));
-    assert_eq!(due(&mut routers, seconds(189)), []);
+    // The one of before may still answer, until it has no time left.
+    let questions = (12..190).flat_map(|second| due(&mut routers, seconds(second)));
+    assert_eq!(questions.collect::<Vec<_>>(), [Step::Solicit; 5]);
     assert_eq!(due(&mut routers, seconds(190)), [Step::Remove(old)]);
+    assert_eq!(due(&mut routers, seconds(300)), []);
     let neighbour = address("2001:db8:1::9");
     assert_eq!(routers.next_hop(neighbour), router(2), "that prefix is not this link's");
     tell(&mut routers, seconds(191), 2, 0, &[]);
@@ -169,6 +172,29 @@ fn a_link_that_comes_up_again_has_the_same_routers_and_addresses() {
     assert_eq!((routers.next_hop(far), routers.source(far, local, seconds(1000))), (router(1), own));
     let neighbour = address("2001:db8:1::9");
     assert_eq!(routers.next_hop(neighbour), Some(neighbour));
+}
+
+/// RFC 7559: an answer may be lost, and one router does not answer for another.
+#[test]
+fn routers_of_before_are_asked_for_until_each_has_answered() {
+    let mut routers = new();
+    let option = |number: u16| prefix(&std::format!("2001:db8:{number}::"), 64, 0xc0, 9000, 8000);
+    let own = address("2001:db8:2::ff:fe00:7");
+    for number in [1, 2] {
+        tell(&mut routers, seconds(1), number, 1800, &[option(number)]);
+    }
+    assert!(due(&mut routers, seconds(1)).contains(&Step::Claim(own)));
+    routers.assign(own, true);
+    routers.link_is_up(seconds(10));
+    assert_eq!(due(&mut routers, seconds(10)), [Step::Solicit]);
+    // The answer of the second one is lost.
+    tell(&mut routers, seconds(10), 1, 1800, &[option(1)]);
+    assert_eq!((due(&mut routers, seconds(13)), due(&mut routers, seconds(14))), (vec![], vec![Step::Solicit]));
+    (1..=2).for_each(|number| tell(&mut routers, seconds(14), number, 1800, &[option(number)]));
+    assert_eq!(due(&mut routers, seconds(1000)), []);
+    let neighbour = address("2001:db8:2::9");
+    assert_eq!(routers.next_hop(neighbour), Some(neighbour));
+    assert_eq!(routers.source(neighbour, link_local(LINK), seconds(1000)), own);
 }
 
 #[test]
