@@ -25,6 +25,8 @@ pub struct Relations {
     pub same_by: Option<Located<String>>,
     /// The fields that a system must give where it gives this one, or says yes to it.
     pub needs: Vec<Located<String>>,
+    /// The fields of which a system must give one, or say yes to it, where it does so with this.
+    pub needs_any: Vec<Located<String>>,
 }
 
 impl Relations {
@@ -37,14 +39,15 @@ impl Relations {
         let at_most = table.take("at_most").and_then(|entry| entry.text(problems));
         let same_by = table.take("same_by").and_then(|entry| entry.text(problems));
         let needs = table.take("needs").and_then(|entry| entry.texts(problems)).unwrap_or_default();
-        Self { of, within, from, other_than, at_most, same_by, needs }
+        let needs_any = table.take("needs_any").and_then(|entry| entry.texts(problems)).unwrap_or_default();
+        Self { of, within, from, other_than, at_most, same_by, needs, needs_any }
     }
 }
 
 /// Checks that what fields name is there, and of a type that makes sense.
 pub fn check(fields: &[ConfigField], connections: &[Connection], problems: &mut Problems) {
     for field in fields {
-        let Relations { of, within, from, other_than, at_most, same_by, needs } = &field.relations;
+        let Relations { of, within, from, other_than, at_most, same_by, needs, needs_any } = &field.relations;
         if let Some(of) = of {
             check_connection(connections.iter(), of, ("connection", "of"), problems);
         }
@@ -69,7 +72,7 @@ pub fn check(fields: &[ConfigField], connections: &[Connection], problems: &mut 
             let is_one = |kind: ConfigType| field.kind.is_unsigned() && kind.is_unsigned();
             check_field(fields, at_most, is_one, "a number that it could exceed", problems);
         }
-        for name in needs {
+        for name in needs.iter().chain(needs_any) {
             let others = fields.iter().filter(|other| other.name != field.name);
             if !others.clone().any(|other| other.name == name.value) {
                 let help = suggest(&name.value, others.map(|other| other.name.as_str()));

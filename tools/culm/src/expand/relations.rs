@@ -1,6 +1,6 @@
 //! Fields of configurations that are right by themselves and wrong beside others: of
 //! the same component, or of the one at the other end of a channel. How they belong together, the
-//! component's manifest says (`at_most`, `same_by`, `needs`).
+//! component's manifest says (`at_most`, `same_by`, `needs`, `needs_any`).
 
 use super::draft::{Draft, DraftDomain};
 use crate::diagnostics::Diagnostic;
@@ -74,15 +74,28 @@ fn same_by(draft: &Draft<'_>, domain: DraftDomain, field: &ConfigField) -> Optio
 
 /// Refuses a field that does nothing, since another one is not given.
 fn needs(draft: &Draft<'_>, domain: DraftDomain, field: &ConfigField) -> Option<Diagnostic> {
-    let name = &field.name;
-    if matches!(value(draft, domain, name)?, ConfigValue::Absent | ConfigValue::Bool(false)) {
+    let (name, relations) = (&field.name, &field.relations);
+    let is_in_use = |name: &str| {
+        value(draft, domain, name).is_some_and(|value| !matches!(value, ConfigValue::Absent | ConfigValue::Bool(false)))
+    };
+    if !is_in_use(name) {
         return None;
     }
     let at = given_at(draft, domain, name)?;
     let is_missing = |other: &&Located<String>| matches!(value(draft, domain, &other.value), Some(ConfigValue::Absent));
-    let missing = &field.relations.needs.iter().find(is_missing)?.value;
-    let help = format!("give `{missing}` too, or leave `{name}` out");
-    Some(draft.at(&at, format!("`{name}` does nothing without `{missing}`")).help(help))
+    let missing: Vec<_> = match relations.needs.iter().find(is_missing) {
+        Some(missing) => vec![missing],
+        None if relations.needs_any.iter().any(|other| is_in_use(&other.value)) => return None,
+        None => relations.needs_any.iter().collect(),
+    };
+    let missing: Vec<_> = missing.into_iter().map(|other| format!("`{}`", other.value)).collect();
+    let given = match &missing[..] {
+        [] => return None,
+        [one] => one,
+        _ => "one of them",
+    };
+    let help = format!("give {given} too, or leave `{name}` out");
+    Some(draft.at(&at, format!("`{name}` does nothing without {}", missing.join(" or "))).help(help))
 }
 
 fn is_same(kind: ConfigType, own: &ConfigValue, other: &ConfigValue) -> bool {

@@ -239,6 +239,12 @@ fn config() -> Table {
                 "fields that must be given where this one is, or is `true`: without them it does nothing",
             ),
             key(
+                "needs_any",
+                "texts",
+                "nothing else",
+                "fields of which one must be given, or be `true`, where this one is: without any it does nothing",
+            ),
+            key(
                 "gzip",
                 "true or false",
                 "false",
