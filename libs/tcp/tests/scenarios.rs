@@ -10,13 +10,23 @@ mod table;
 use script::{Script, settings};
 use table::play;
 
+/// Plays a course on an open connection on which SACK was agreed on.
+#[track_caller]
+fn with_sack(course: &str) {
+    play(&mut Script::open(settings(), true), course);
+}
+
+/// Plays a course on an open connection of a peer without SACK.
+#[track_caller]
+fn without_sack(course: &str) {
+    play(&mut Script::open(settings(), false), course);
+}
+
 /// RFC 6582, §3.2, steps 2 to 5: each acknowledgement of a part shows the next loss, which goes at
 /// once; that of all ends the recovery with half the window.
 #[test]
 fn newreno_repairs_a_loss_each_round_trip() {
-    let mut script = Script::open(settings(), false);
-    play(
-        &mut script,
+    without_sack(
         "
           0  write 10000
           0  > . 1+1000 x9 ack 1
@@ -39,9 +49,7 @@ fn newreno_repairs_a_loss_each_round_trip() {
 /// window stays one segment until something is acknowledged.
 #[test]
 fn duplicates_after_a_timeout_send_nothing() {
-    let mut script = Script::open(settings(), false);
-    play(
-        &mut script,
+    without_sack(
         "
           0  write 10000
           0  > . 1+1000 x9 ack 1
@@ -58,9 +66,7 @@ fn duplicates_after_a_timeout_send_nothing() {
 /// RFC 3042, §2: without SACK too the first two duplicates let one new segment go each.
 #[test]
 fn two_duplicates_let_two_new_segments_go() {
-    let mut script = Script::open(settings(), false);
-    play(
-        &mut script,
+    without_sack(
         "
           0  write 40000
           0  > . 1+1000 x10 ack 1
@@ -77,9 +83,7 @@ fn two_duplicates_let_two_new_segments_go() {
 /// RFC 3042, §2, first condition: the peer's window has to allow it.
 #[test]
 fn limited_transmit_keeps_to_the_peers_window() {
-    let mut script = Script::open(settings(), false);
-    play(
-        &mut script,
+    without_sack(
         "
           0  < . 1+0 ack 1 win 10000
           0  write 40000
@@ -95,9 +99,7 @@ fn limited_transmit_keeps_to_the_peers_window() {
 /// it, a round trip later and without a timeout.
 #[test]
 fn a_lost_retransmission_is_sent_again_without_a_timeout() {
-    let mut script = Script::open(settings(), true);
-    play(
-        &mut script,
+    with_sack(
         "
           0  write 20000
           0  > . 1+1000 x10 ack 1
@@ -116,9 +118,7 @@ fn a_lost_retransmission_is_sent_again_without_a_timeout() {
 /// that it has measured: 112.5 ms + 4 × 62.5 ms.
 #[test]
 fn an_acknowledgement_starts_the_timeout_anew() {
-    let mut script = Script::open(settings(), false);
-    play(
-        &mut script,
+    without_sack(
         "
             0    write 2000
             0    > . 1+1000 ack 1
@@ -133,9 +133,7 @@ fn an_acknowledgement_starts_the_timeout_anew() {
 /// acknowledgement tells of. From there on the window grows by a segment in a round trip.
 #[test]
 fn slow_start_after_a_timeout_ends_at_half_of_what_was_on_the_way() {
-    let mut script = Script::open(settings(), false);
-    play(
-        &mut script,
+    without_sack(
         "
            0  write 60000
            0  > . 1+1000 x10 ack 1
@@ -154,9 +152,7 @@ fn slow_start_after_a_timeout_ends_at_half_of_what_was_on_the_way() {
 /// first acknowledgement beyond it shows.
 #[test]
 fn a_tail_that_a_probe_repairs_is_a_loss() {
-    let mut script = Script::open(settings(), true);
-    play(
-        &mut script,
+    with_sack(
         "
           0  write 3000
           0  > . 1+1000 x2 ack 1
@@ -177,9 +173,7 @@ fn a_tail_that_a_probe_repairs_is_a_loss() {
 /// nothing was lost.
 #[test]
 fn a_tail_that_had_arrived_is_no_loss() {
-    let mut script = Script::open(settings(), true);
-    play(
-        &mut script,
+    with_sack(
         "
           0  write 3000
           0  > . 1+1000 x2 ack 1
@@ -261,9 +255,7 @@ fn data_with_a_syn_is_taken_when_it_comes_again() {
 /// window that is over.
 #[test]
 fn an_overtaken_segment_does_not_open_the_window() {
-    let mut script = Script::open(settings(), false);
-    play(
-        &mut script,
+    without_sack(
         "
           0  < P. 11+10 ack 1 win 2000
           0  > . 1+0 ack 1
@@ -308,9 +300,7 @@ fn an_acknowledgement_of_long_ago_is_challenged() {
 /// it.
 #[test]
 fn a_fin_asks_for_a_closed_window() {
-    let mut script = Script::open(settings(), true);
-    play(
-        &mut script,
+    with_sack(
         "
           0  < . 1+0 ack 1 win 0
           0  close
@@ -325,9 +315,7 @@ fn a_fin_asks_for_a_closed_window() {
 /// it.
 #[test]
 fn a_fin_is_sent_again_with_the_data_before_it() {
-    let mut script = Script::open(settings(), false);
-    play(
-        &mut script,
+    without_sack(
         "
           0  write 1500
           0  close
@@ -346,9 +334,7 @@ fn a_fin_is_sent_again_with_the_data_before_it() {
 /// segment too, where the rest is new.
 #[test]
 fn what_was_acknowledged_and_comes_again_is_reported() {
-    let mut script = Script::open(settings(), true);
-    play(
-        &mut script,
+    with_sack(
         "
           0  < P. 1+500 ack 1
          40  > . 1+0 ack 501
@@ -366,9 +352,7 @@ fn what_was_acknowledged_and_comes_again_is_reported() {
 /// that arrive.
 #[test]
 fn a_recovery_sends_one_segment_for_every_two_that_arrive() {
-    let mut script = Script::open(settings(), true);
-    play(
-        &mut script,
+    with_sack(
         "
           0  write 60000
           0  > . 1+1000 x10 ack 1
@@ -397,9 +381,7 @@ fn a_recovery_sends_one_segment_for_every_two_that_arrive() {
 /// RFC 7661, §4.1, and RFC 9438, §5.8: a window that the application does not use does not grow.
 #[test]
 fn a_window_that_is_not_used_does_not_grow() {
-    let mut script = Script::open(settings(), true);
-    play(
-        &mut script,
+    with_sack(
         "
           0  write 2000
           0  > . 1+1000 ack 1
@@ -417,9 +399,7 @@ fn a_window_that_is_not_used_does_not_grow() {
 /// RFC 9293, §3.8.4: a peer that asks whether this side is there is told, with a byte or without.
 #[test]
 fn a_peer_that_asks_is_answered() {
-    let mut script = Script::open(settings(), true);
-    play(
-        &mut script,
+    with_sack(
         "
              0  < P. 1+10 ack 1
             40  > . 1+0 ack 11
