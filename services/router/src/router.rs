@@ -12,7 +12,7 @@
 //! A packet is checked where it lies, then written once, into a buffer of the card that sends it,
 //! and rewritten there.
 
-mod announce;
+mod advertise;
 mod answers;
 mod local;
 mod output;
@@ -22,10 +22,10 @@ use crate::journal::Journal;
 use crate::networks::{Networks, Way, is_nobody};
 use crate::policy::{Policy, Translation};
 use crate::station::{Arrival, LONGEST_QUESTION, Station, Task};
+use advertise::Advertisements;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use announce::Announced;
 use core::net::IpAddr;
 use core::sync::atomic::AtomicU64;
 use culm_firewall::Action;
@@ -135,7 +135,7 @@ pub struct Router {
     policy: Policy,
     limits: Limits,
     journal: Journal,
-    announced: Announced,
+    advertisements: Advertisements,
     tally: Tally,
     now: Instant,
     /// For what is made before it is sent, and for packets that are divided here.
@@ -170,7 +170,7 @@ impl Router {
             policy,
             limits: Limits::new(secrets.flows, ERRORS_EACH, ERRORS_ALL),
             journal,
-            announced: Announced::new(secrets.neighbours),
+            advertisements: Advertisements::new(secrets.neighbours),
             tally: Tally::default(),
             now,
             scratch: vec![0; LONGEST_FRAME].into_boxed_slice(),
@@ -204,13 +204,13 @@ impl Router {
         for network in 0..self.stations.len() {
             self.poll(network, cards);
         }
-        self.announce_what_is_due(cards);
+        self.send_advertisements_due(cards);
     }
 
     /// Returns when there is something to do if no frame comes.
     pub fn deadline(&self) -> Instant {
         let of_stations = self.stations.iter().map(Station::deadline).min().unwrap_or(Instant::NEVER);
-        of_stations.min(self.announced.deadline())
+        of_stations.min(self.advertisements.deadline())
     }
 
     /// Takes what was counted.

@@ -40,11 +40,11 @@ pub fn start(config: Config, connections: Connections) -> (Router, Desk, Vec<Cli
         ("dmz", connections.dmz, dmz, config.dmz_address6, MTU, config.dmz_advertise),
         ("guest", connections.guest, guest, config.guest_address6, MTU, config.guest_advertise),
     ];
-    let (mut clients, mut networks, mut announced) = (Vec::new(), Vec::new(), Vec::new());
-    for (name, connection, v4, v6, mtu, is_announced) in described {
+    let (mut clients, mut networks, mut advertised) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, connection, v4, v6, mtu, is_advertised) in described {
         let Some(connection) = connection else { continue };
-        if is_announced {
-            announced.push(networks.len());
+        if is_advertised {
+            advertised.push(networks.len());
         }
         let client = Client::new(connection);
         networks.push(Network {
@@ -72,7 +72,7 @@ pub fn start(config: Config, connections: Connections) -> (Router, Desk, Vec<Cli
         culm::info!("{} flows go on, {} do not", adopted.kept, adopted.refused);
     }
     let name_servers = config.name_server6.and_then(|address| address.parse().ok());
-    router.announce(announced.into_iter(), name_servers.into_iter().collect());
+    router.advertise(advertised.into_iter(), name_servers.into_iter().collect());
     counters::FLOWS_KEPT.add(adopted.kept as u64);
     (router, desk, clients)
 }

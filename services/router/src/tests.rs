@@ -1,6 +1,6 @@
 //! Packets through the router, between cards that keep what they are to send.
 
-mod announce;
+mod advertise;
 mod packets;
 mod reload;
 mod short;

@@ -1,7 +1,7 @@
 //! What a router says of itself and of a link, so that hosts give themselves addresses and find the
 //! way out (RFC 4861 §6.2, RFC 4862 §5.5), and when it does.
 //!
-//! [`Announcement`] is the message, [`Announcer`] decides when it is sent: from time to time, and
+//! [`Advertisement`] is the message, [`Advertiser`] decides when it is sent: from time to time, and
 //! soon after a host has asked ([`is_question`]). All hosts get the same one; who asks is not
 //! remembered, so that whoever asks without end has one sent every three seconds and no more.
 
@@ -14,11 +14,11 @@ use core::net::Ipv6Addr;
 use core::time::Duration;
 use culm_packet::wire::protocols::ICMPV6 as ICMP;
 
-/// Name servers that an announcement tells of at most (RFC 8106 §5.3.1: hosts keep three).
+/// Name servers that an advertisement tells of at most (RFC 8106 §5.3.1: hosts keep three).
 const NAME_SERVERS: usize = 3;
 
-/// Bytes of the longest packet that [`Announcement::write`] makes.
-pub const LONGEST_ANNOUNCEMENT: usize = HEADER + 16 + 8 + 8 + 32 + 8 + 16 * NAME_SERVERS;
+/// Bytes of the longest packet that [`Advertisement::write`] makes.
+pub const LONGEST_ADVERTISEMENT: usize = HEADER + 16 + 8 + 8 + 32 + 8 + 16 * NAME_SERVERS;
 
 /// The least and the greatest time between two that nobody has asked for (§6.2.1,
 /// `MinRtrAdvInterval` and `MaxRtrAdvInterval`).
@@ -28,7 +28,7 @@ const INTERVAL: (Duration, Duration) = (Duration::from_secs(200), Duration::from
 /// `MAX_INITIAL_RTR_ADVERT_INTERVAL` and `MAX_INITIAL_RTR_ADVERTISEMENTS`).
 const AT_FIRST: (Duration, u8) = (Duration::from_secs(16), 3);
 
-/// How long an answer waits at most, and the least time between two announcements (§10,
+/// How long an answer waits at most, and the least time between two advertisements (§10,
 /// `MAX_RA_DELAY_TIME` and `MIN_DELAY_BETWEEN_RAS`).
 const ANSWER: Duration = Duration::from_millis(500);
 const APART: Duration = Duration::from_secs(3);
@@ -50,7 +50,7 @@ const HOPS: u8 = 64;
 
 /// What a router says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Announcement<'a> {
+pub struct Advertisement<'a> {
     /// The router's link-local address.
     pub source: Ipv6Addr,
     /// Its station.
@@ -66,9 +66,9 @@ pub struct Announcement<'a> {
     pub name_servers: &'a [Ipv6Addr],
 }
 
-/// When a router's announcements are due.
+/// When a router's advertisements are due.
 #[derive(Clone, Copy, Debug)]
-pub struct Announcer {
+pub struct Advertiser {
     due: Instant,
     last: Option<Instant>,
     /// How many of the first ones were sent.
@@ -88,9 +88,9 @@ pub fn is_question(packet: &Ipv6<'_>) -> Result<(), Malformed> {
     if packet.source.is_unspecified() && link.is_some() { Err(Malformed::Value) } else { Ok(()) }
 }
 
-impl Announcement<'_> {
+impl Advertisement<'_> {
     /// Writes it as a packet to all nodes; `None` if `buffer` has less than
-    /// [`LONGEST_ANNOUNCEMENT`] bytes and it does not fit.
+    /// [`LONGEST_ADVERTISEMENT`] bytes and it does not fit.
     pub fn write(&self, buffer: &mut [u8]) -> Option<usize> {
         let servers = self.name_servers.get(..NAME_SERVERS).unwrap_or(self.name_servers);
         let of_servers = if servers.is_empty() { 0 } else { 8 + 16 * servers.len() };
@@ -133,8 +133,8 @@ impl Announcement<'_> {
     }
 }
 
-impl Announcer {
-    /// One whose first announcement is due at once.
+impl Advertiser {
+    /// One whose first advertisement is due at once.
     pub fn new(now: Instant) -> Self {
         Self { due: now, last: None, sent: 0 }
     }
@@ -150,7 +150,7 @@ impl Announcer {
         self.due = self.due.min(earliest + part(ANSWER, random));
     }
 
-    /// Returns whether an announcement is to be sent by `now`. `random` chooses when the next one
+    /// Returns whether an advertisement is to be sent by `now`. `random` chooses when the next one
     /// is (§6.2.4).
     pub fn poll(&mut self, now: Instant, random: u32) -> bool {
         if now < self.due {

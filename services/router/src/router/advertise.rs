@@ -7,21 +7,21 @@ use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 use culm_ip::ipv6::Ipv6;
 use culm_ip::neighbour::discovery;
-use culm_ip::neighbour::router::{Announcement, Announcer, LONGEST_ANNOUNCEMENT, is_question};
+use culm_ip::neighbour::router::{Advertisement, Advertiser, LONGEST_ADVERTISEMENT, is_question};
 use culm_ip::{ALL_NODES, Instant, Key};
 use culm_net::wire::types;
 use culm_net::{ETHERNET_HEADER, PacketHeader};
 
 /// The networks on which the router advertises itself.
-pub(super) struct Announced {
-    networks: Vec<(usize, Announcer)>,
+pub(super) struct Advertisements {
+    networks: Vec<(usize, Advertiser)>,
     name_servers: Vec<Ipv6Addr>,
     /// When the next advertisement is due.
     due: Instant,
     random: u64,
 }
 
-impl Announced {
+impl Advertisements {
     /// Creates it without networks. The key is of random bits, which choose times.
     pub(super) fn new(key: Key) -> Self {
         let Key([random, ..]) = key;
@@ -34,7 +34,7 @@ impl Announced {
     }
 
     fn set_due(&mut self) {
-        let all = self.networks.iter().map(|(_, announcer)| announcer.deadline());
+        let all = self.networks.iter().map(|(_, advertiser)| advertiser.deadline());
         self.due = all.min().unwrap_or(Instant::NEVER);
     }
 
@@ -49,42 +49,42 @@ impl Announced {
 impl Router {
     /// Has the router advertise itself on these networks, with these name servers. One on which it
     /// has no address of IPv6 is left out: there is no prefix to tell of.
-    pub fn announce(&mut self, networks: impl Iterator<Item = usize>, name_servers: Vec<Ipv6Addr>) {
+    pub fn advertise(&mut self, networks: impl Iterator<Item = usize>, name_servers: Vec<Ipv6Addr>) {
         let has_prefix = |number: &usize| self.networks.get(*number).is_some_and(|network| network.v6.is_some());
-        self.announced.networks =
-            networks.filter(has_prefix).map(|network| (network, Announcer::new(self.now))).collect();
-        self.announced.name_servers = name_servers;
-        self.announced.set_due();
+        self.advertisements.networks =
+            networks.filter(has_prefix).map(|network| (network, Advertiser::new(self.now))).collect();
+        self.advertisements.name_servers = name_servers;
+        self.advertisements.set_due();
     }
 
     /// Sends the advertisements that are due.
     #[inline]
-    pub(super) fn announce_what_is_due(&mut self, cards: &mut impl Cards) {
-        if self.announced.due <= self.now {
-            self.announce_now(cards);
+    pub(super) fn send_advertisements_due(&mut self, cards: &mut impl Cards) {
+        if self.advertisements.due <= self.now {
+            self.advertise_now(cards);
         }
     }
 
     #[cold]
-    fn announce_now(&mut self, cards: &mut impl Cards) {
-        let random = self.announced.random();
-        let Self { announced, networks, stations, now, .. } = self;
-        for (number, announcer) in &mut announced.networks {
+    fn advertise_now(&mut self, cards: &mut impl Cards) {
+        let random = self.advertisements.random();
+        let Self { advertisements, networks, stations, now, .. } = self;
+        for (number, advertiser) in &mut advertisements.networks {
             let (Some(network), Some(station)) = (networks.get(*number), stations.get(*number)) else { continue };
             let (Some(own), Some(to)) = (network.v6, discovery::station(ALL_NODES, None)) else { continue };
-            if !announcer.poll(*now, random) {
+            if !advertiser.poll(*now, random) {
                 continue;
             }
-            let announcement = Announcement {
+            let advertisement = Advertisement {
                 source: network.link_local(),
                 link: station.link(),
                 is_default: networks.has_gateway6(),
                 mtu: network.mtu,
                 prefix: (own.address, own.prefix),
-                name_servers: &announced.name_servers,
+                name_servers: &advertisements.name_servers,
             };
-            let mut packet = [0; LONGEST_ANNOUNCEMENT];
-            let Some(length) = announcement.write(&mut packet) else { continue };
+            let mut packet = [0; LONGEST_ADVERTISEMENT];
+            let Some(length) = advertisement.write(&mut packet) else { continue };
             let packet = packet.get(..length).unwrap_or_default();
             // One that finds no buffer is lost; hosts that miss it ask.
             cards.send(*number, ETHERNET_HEADER + length, |out| {
@@ -93,7 +93,7 @@ impl Router {
                 Some(PacketHeader::default())
             });
         }
-        announced.set_due();
+        advertisements.set_due();
     }
 
     /// Takes a packet that may be a host's question for routers, and has it answered soon where the
@@ -102,11 +102,11 @@ impl Router {
         if is_question(packet).is_err() {
             return false;
         }
-        let random = self.announced.random();
-        let asked = self.announced.networks.iter_mut().find(|(number, _)| *number == arrival.network);
-        if let Some((_, announcer)) = asked {
-            announcer.asked(self.now, random);
-            self.announced.set_due();
+        let random = self.advertisements.random();
+        let asked = self.advertisements.networks.iter_mut().find(|(number, _)| *number == arrival.network);
+        if let Some((_, advertiser)) = asked {
+            advertiser.asked(self.now, random);
+            self.advertisements.set_due();
         }
         true
     }

@@ -51,7 +51,7 @@ fn the_router_advertises_itself_where_it_is_to() {
     ask(&mut world, INNER, "fe80::9");
     assert_eq!(world.router.deadline(), Instant::NEVER, "it is to advertise itself nowhere");
 
-    world.router.announce([INNER, 7].into_iter(), [Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x53)].to_vec());
+    world.router.advertise([INNER, 7].into_iter(), [Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x53)].to_vec());
     assert_eq!(due(&mut world, start), prefix);
     let second = world.router.deadline();
     assert_eq!(second, Instant(start.0 + 16_000_000));

@@ -1,9 +1,9 @@
-//! What a router announces, and when.
+//! What a router advertises, and when.
 
 use super::protocol::seal;
 use super::{seconds, station};
 use crate::ipv6::Ipv6;
-use crate::neighbour::router::{Announcement, Announcer, LONGEST_ANNOUNCEMENT, is_question};
+use crate::neighbour::router::{Advertisement, Advertiser, LONGEST_ADVERTISEMENT, is_question};
 use crate::neighbour::{LONGEST, Message, Prefix, RouterAdvertisement, RouterSolicitation};
 use crate::{Instant, Malformed};
 use core::net::Ipv6Addr;
@@ -31,10 +31,10 @@ fn read(buffer: &[u8]) -> RouterAdvertisement<'_> {
 fn hosts_read_what_a_router_announces() {
     let servers = [server(53), server(54), server(55), server(56)];
     let prefix = ("2001:db8:3::15".parse().expect("an address"), 64);
-    let announcement =
-        Announcement { source: ROUTER, link: station(1), is_default: true, mtu: 1400, prefix, name_servers: &servers };
-    let mut buffer = [0; LONGEST_ANNOUNCEMENT];
-    assert_eq!(announcement.write(&mut buffer), Some(LONGEST_ANNOUNCEMENT));
+    let advertisement =
+        Advertisement { source: ROUTER, link: station(1), is_default: true, mtu: 1400, prefix, name_servers: &servers };
+    let mut buffer = [0; LONGEST_ADVERTISEMENT];
+    assert_eq!(advertisement.write(&mut buffer), Some(LONGEST_ADVERTISEMENT));
     let told = read(&buffer);
     assert_eq!((told.source, told.hop_limit, told.lifetime), (ROUTER, Some(64), Duration::from_secs(1800)));
     assert_eq!((told.reachable, told.retransmit, told.link, told.mtu), (None, None, Some(station(1)), Some(1400)));
@@ -52,11 +52,11 @@ fn hosts_read_what_a_router_announces() {
 
     // Without a way to everywhere it is no router to that; without name servers it tells of none.
     let prefix = (prefix.0, 60);
-    let announcement = Announcement { is_default: false, prefix, name_servers: &[], ..announcement };
-    let mut buffer = [0; LONGEST_ANNOUNCEMENT];
-    let length = announcement.write(&mut buffer).expect("it fits");
-    assert_eq!(announcement.write(&mut buffer[..length - 1]), None);
-    announcement.write(&mut buffer);
+    let advertisement = Advertisement { is_default: false, prefix, name_servers: &[], ..advertisement };
+    let mut buffer = [0; LONGEST_ADVERTISEMENT];
+    let length = advertisement.write(&mut buffer).expect("it fits");
+    assert_eq!(advertisement.write(&mut buffer[..length - 1]), None);
+    advertisement.write(&mut buffer);
     let told = read(&buffer[..length]);
     assert_eq!((told.lifetime, told.name_servers().count()), (Duration::ZERO, 0));
     let told: Vec<_> = told.prefixes().map(|prefix| (prefix.length, prefix.is_on_link, prefix.is_autonomous)).collect();
@@ -92,27 +92,27 @@ fn questions_are_checked() {
 
 /// RFC 4861 §6.2.4 and §6.2.6.
 #[test]
-fn announcements_come_often_at_first_and_soon_when_somebody_asks() {
-    let mut announcer = Announcer::new(seconds(0));
+fn advertisements_come_often_at_first_and_soon_when_somebody_asks() {
+    let mut advertiser = Advertiser::new(seconds(0));
     let mut times = vec![];
     for _ in 0..5 {
-        let due = announcer.deadline();
-        assert!(due.0 == 0 || !announcer.poll(Instant(due.0 - 1), HALF));
-        assert!(announcer.poll(due, HALF));
+        let due = advertiser.deadline();
+        assert!(due.0 == 0 || !advertiser.poll(Instant(due.0 - 1), HALF));
+        assert!(advertiser.poll(due, HALF));
         times.push(due);
     }
     assert_eq!(times, [0, 16, 32, 48, 448].map(seconds));
     // One who asks is answered within half a second, and again after three at the earliest.
-    announcer.asked(seconds(500), HALF);
-    assert_eq!(announcer.deadline(), Instant(500_250_000));
-    assert!(announcer.poll(Instant(500_250_000), HALF));
+    advertiser.asked(seconds(500), HALF);
+    assert_eq!(advertiser.deadline(), Instant(500_250_000));
+    assert!(advertiser.poll(Instant(500_250_000), HALF));
     for _ in 0..100 {
-        announcer.asked(seconds(501), HALF);
+        advertiser.asked(seconds(501), HALF);
     }
-    assert_eq!(announcer.deadline(), Instant(503_500_000));
+    assert_eq!(advertiser.deadline(), Instant(503_500_000));
     // What is due before the answer would be is the answer.
-    assert!(announcer.poll(Instant(503_500_000), 0));
-    let due = announcer.deadline();
-    announcer.asked(Instant(due.0 - 1000), u32::MAX);
-    assert_eq!(announcer.deadline(), due);
+    assert!(advertiser.poll(Instant(503_500_000), 0));
+    let due = advertiser.deadline();
+    advertiser.asked(Instant(due.0 - 1000), u32::MAX);
+    assert_eq!(advertiser.deadline(), due);
 }
