@@ -14,13 +14,13 @@ pub const QUEUE_LIMIT: u16 = 512;
 
 /// Features that the driver uses if the device has them.
 const WANTED: u64 =
-    FEATURE_CHECKSUM | FEATURE_GUEST_CHECKSUM | SEGMENTS | FEATURE_MAC | FEATURE_STATUS | transport::FEATURES;
+    FEATURE_CHECKSUM | FEATURE_GUEST_CHECKSUM | HOST_TSO | FEATURE_MAC | FEATURE_STATUS | transport::FEATURES;
 
 /// Features by which the device divides packets.
-const SEGMENTS: u64 = FEATURE_SEGMENTS_4 | FEATURE_SEGMENTS_6;
+const HOST_TSO: u64 = FEATURE_HOST_TSO4 | FEATURE_HOST_TSO6;
 
 /// Features that are used too if all clients take packets in several buffers.
-const WANTED_FOR_LARGE: u64 = FEATURE_GUEST_SEGMENTS | FEATURE_MERGE;
+const WANTED_FOR_LARGE: u64 = FEATURE_GUEST_TSO | FEATURE_MERGE;
 
 /// A device.
 pub struct Device<R> {
@@ -64,7 +64,7 @@ impl<R: Registers> Device<R> {
             // Segmentation requires checksums (§5.1.3.1): do not use it if a device offers it
             // alone.
             if features & FEATURE_CHECKSUM == 0 {
-                features &= !SEGMENTS;
+                features &= !HOST_TSO;
             }
             // Without packets in several buffers, each buffer would have to hold the largest
             // packet.
@@ -96,8 +96,8 @@ impl<R: Registers> Device<R> {
     pub fn flags(&self) -> u16 {
         let flag = |feature, flag| if self.transport.has(feature) { flag } else { 0 };
         flag(FEATURE_CHECKSUM, CHECKSUM_OFFLOAD)
-            | flag(FEATURE_SEGMENTS_4, SEGMENTATION_OFFLOAD)
-            | flag(FEATURE_SEGMENTS_6, SEGMENTATION_OFFLOAD_6)
+            | flag(FEATURE_HOST_TSO4, SEGMENTATION_OFFLOAD)
+            | flag(FEATURE_HOST_TSO6, SEGMENTATION_OFFLOAD_6)
     }
 
     /// Returns the features that were negotiated.

@@ -27,14 +27,14 @@ pub const FEATURE_CHECKSUM: u64 = 1 << 0;
 pub const FEATURE_GUEST_CHECKSUM: u64 = 1 << 1;
 /// Features: passes packets of TCP over IPv4 and over IPv6 on that carry many segments (§5.1.3,
 /// `VIRTIO_NET_F_GUEST_TSO4`, `…6`).
-pub const FEATURE_GUEST_SEGMENTS: u64 = 1 << 7 | 1 << 8;
+pub const FEATURE_GUEST_TSO: u64 = 1 << 7 | 1 << 8;
 /// Feature: lays a received packet in several buffers where one does not hold it (§5.1.3,
 /// `VIRTIO_NET_F_MRG_RXBUF`).
 pub const FEATURE_MERGE: u64 = 1 << 15;
 /// Feature: divides packets of TCP over IPv4 into segments (§5.1.3, `VIRTIO_NET_F_HOST_TSO4`).
-pub const FEATURE_SEGMENTS_4: u64 = 1 << 11;
+pub const FEATURE_HOST_TSO4: u64 = 1 << 11;
 /// Feature: divides packets of TCP over IPv6 into segments (§5.1.3, `VIRTIO_NET_F_HOST_TSO6`).
-pub const FEATURE_SEGMENTS_6: u64 = 1 << 12;
+pub const FEATURE_HOST_TSO6: u64 = 1 << 12;
 /// Feature: [`CONFIG_MAC`] (§5.1.3).
 pub const FEATURE_MAC: u64 = 1 << 5;
 /// Feature: [`CONFIG_STATUS`] (§5.1.3).

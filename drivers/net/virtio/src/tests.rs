@@ -161,10 +161,10 @@ fn segments_are_left_to_devices_that_make_checksums_too() {
         fake.0.features.set(FEATURE_VERSION_1 | features);
         start(fake, &memory, false).expect("works").0.flags()
     };
-    assert_eq!(flags(FEATURE_CHECKSUM | FEATURE_SEGMENTS_4), CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD);
-    assert_eq!(flags(FEATURE_CHECKSUM | FEATURE_SEGMENTS_6), CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD_6);
+    assert_eq!(flags(FEATURE_CHECKSUM | FEATURE_HOST_TSO4), CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD);
+    assert_eq!(flags(FEATURE_CHECKSUM | FEATURE_HOST_TSO6), CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD_6);
     assert_eq!(flags(FEATURE_CHECKSUM), CHECKSUM_OFFLOAD);
-    assert_eq!(flags(FEATURE_SEGMENTS_4 | FEATURE_SEGMENTS_6), 0);
+    assert_eq!(flags(FEATURE_HOST_TSO4 | FEATURE_HOST_TSO6), 0);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn packets_in_several_buffers_are_received_only_where_all_is_ready_for_them() {
         start(fake, &memory, large).expect("works");
         state.driver_features() & !FEATURE_VERSION_1
     };
-    let all = FEATURE_GUEST_SEGMENTS | FEATURE_MERGE | FEATURE_GUEST_CHECKSUM;
+    let all = FEATURE_GUEST_TSO | FEATURE_MERGE | FEATURE_GUEST_CHECKSUM;
     assert_eq!(settled(all, true), all);
     assert_eq!(settled(all, false), FEATURE_GUEST_CHECKSUM);
     assert_eq!(settled(all & !FEATURE_MERGE, true), FEATURE_GUEST_CHECKSUM);

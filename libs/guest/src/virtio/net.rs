@@ -28,27 +28,27 @@ pub mod feature {
     /// The configuration has the address.
     pub const MAC: u64 = 1 << 5;
     /// The guest takes packets of many segments of TCP over IPv4.
-    pub const GUEST_TCP_4: u64 = 1 << 7;
+    pub const GUEST_TSO4: u64 = 1 << 7;
     /// The guest takes packets of many segments of TCP over IPv6.
-    pub const GUEST_TCP_6: u64 = 1 << 8;
+    pub const GUEST_TSO6: u64 = 1 << 8;
     /// The device divides packets of many segments of TCP over IPv4.
-    pub const TCP_4: u64 = 1 << 11;
+    pub const HOST_TSO4: u64 = 1 << 11;
     /// The device divides packets of many segments of TCP over IPv6.
-    pub const TCP_6: u64 = 1 << 12;
+    pub const HOST_TSO6: u64 = 1 << 12;
     /// A received frame may lie in several buffers.
     pub const MERGED_BUFFERS: u64 = 1 << 15;
 }
 
 /// Features by which the guest sends packets of many segments.
-const SEGMENTS: u64 = feature::TCP_4 | feature::TCP_6;
+const HOST_TSO: u64 = feature::HOST_TSO4 | feature::HOST_TSO6;
 
 /// The features that it offers.
 const FEATURES: u64 = feature::CHECKSUM
     | feature::GUEST_CHECKSUM
     | feature::MAC
-    | feature::GUEST_TCP_4
-    | feature::GUEST_TCP_6
-    | SEGMENTS
+    | feature::GUEST_TSO4
+    | feature::GUEST_TSO6
+    | HOST_TSO
     | feature::MERGED_BUFFERS;
 
 /// Frames that go either way before a guest that has not waited in between is busy: more than a
@@ -160,10 +160,10 @@ impl Net {
         Self::with(mac, FEATURES)
     }
 
-    /// Creates a card with this address whose packets go to somebody who takes them as they are, of
-    /// one segment each.
-    pub fn small(mac: [u8; 6]) -> Self {
-        Self::with(mac, FEATURES & !SEGMENTS)
+    /// Creates a card with this address that divides no packets: they go to somebody who takes them
+    /// as they are, of one segment each.
+    pub fn without_host_tso(mac: [u8; 6]) -> Self {
+        Self::with(mac, FEATURES & !HOST_TSO)
     }
 
     fn with(mac: [u8; 6], features: u64) -> Self {
@@ -183,7 +183,7 @@ impl Net {
 
     /// Returns whether the guest may send packets of many segments.
     pub fn sends_segments(&self) -> bool {
-        self.transport.has(feature::TCP_4) || self.transport.has(feature::TCP_6)
+        self.transport.has(feature::HOST_TSO4) || self.transport.has(feature::HOST_TSO6)
     }
 
     /// Returns whether the guest is busy: several frames went either way and it has not waited in

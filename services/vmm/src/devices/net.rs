@@ -103,7 +103,7 @@ impl Card {
         let mac = self.client.mac().bytes();
         let transmitter = &self.client.transmitter;
         match (transmitter.is_linked(), transmitter.has_large_buffers()) {
-            (true, false) => Net::small(mac),
+            (true, false) => Net::without_host_tso(mac),
             _ => Net::new(mac),
         }
     }
@@ -350,8 +350,8 @@ fn take_lengths(header: &mut PacketHeader, head: &[u8]) -> bool {
 fn deliver(device: &mut Net, memory: &GuestMemory, mut header: PacketHeader, frame: &[&[u8]]) -> Delivery {
     let takes_it = match header.segmentation {
         segmentation::NONE => true,
-        segmentation::TCP_4 => device.transport.has(feature::GUEST_TCP_4),
-        TCP_6 => device.transport.has(feature::GUEST_TCP_6),
+        segmentation::TCP_4 => device.transport.has(feature::GUEST_TSO4),
+        TCP_6 => device.transport.has(feature::GUEST_TSO6),
         _ => false,
     };
     if !takes_it {

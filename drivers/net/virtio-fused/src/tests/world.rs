@@ -154,7 +154,7 @@ impl World {
     pub(crate) fn new(queue_size: u32, event_index: bool) -> Self {
         let memory_of_device = device_memory(64 * 1024);
         let fake = Fake::new(Kind::NETWORK, 2, memory_of_device);
-        let large = FEATURE_GUEST_CHECKSUM | FEATURE_GUEST_SEGMENTS | FEATURE_MERGE;
+        let large = FEATURE_GUEST_CHECKSUM | FEATURE_GUEST_TSO | FEATURE_MERGE;
         let event = if event_index { FEATURE_EVENT_INDEX } else { 0 };
         fake.0.features.set(FEATURE_VERSION_1 | large | event);
         fake.0.queue_size.set(queue_size);

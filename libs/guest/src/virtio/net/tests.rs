@@ -166,10 +166,10 @@ fn a_driver_that_begins_anew_rings_as_any_does() {
 fn a_guest_may_send_packets_of_many_segments_if_it_has_agreed() {
     let mut net = Net::new([2, 0, 0, 0, 0, 1]);
     net.transport.write(0x014, 4, 0);
-    assert_eq!(net.transport.read(0x010, 4) & feature::TCP_4, feature::TCP_4);
+    assert_eq!(net.transport.read(0x010, 4) & feature::HOST_TSO4, feature::HOST_TSO4);
     assert!(!net.sends_segments());
     let (receive, transmit) = (Driver::new(4), Driver::at(Ram::BASE + 4096, 4));
-    net.transport = live(net.transport, feature::TCP_4, [&receive, &transmit]);
+    net.transport = live(net.transport, feature::HOST_TSO4, [&receive, &transmit]);
     assert!(net.sends_segments());
 }
 

@@ -58,7 +58,7 @@ impl World {
             card,
             port,
         };
-        set_up(&mut world.device.transport, feature::CHECKSUM | feature::TCP_4 | feature::TCP_6, &PLACES, 16);
+        set_up(&mut world.device.transport, feature::CHECKSUM | feature::HOST_TSO4 | feature::HOST_TSO6, &PLACES, 16);
         for _ in 0..4 {
             world.settle();
         }
@@ -143,7 +143,7 @@ fn packets_of_many_segments_are_offered_where_they_can_be_sent() {
     let offered = |linked, large| {
         let mut device = connected(linked, large).0.device();
         set_up(&mut device.transport, u64::MAX, &PLACES, 16);
-        [feature::TCP_4, feature::TCP_6, feature::GUEST_TCP_4].map(|feature| device.transport.has(feature))
+        [feature::HOST_TSO4, feature::HOST_TSO6, feature::GUEST_TSO4].map(|feature| device.transport.has(feature))
     };
     assert_eq!(offered(0, 0), [true, true, true], "they are divided here");
     assert_eq!(offered(1, 0), [false, false, true]);
