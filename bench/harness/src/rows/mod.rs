@@ -5,6 +5,7 @@ pub mod beside;
 pub mod blk;
 pub mod boot;
 pub mod crossing;
+pub mod curve;
 pub mod disks;
 pub mod echo;
 pub mod file;

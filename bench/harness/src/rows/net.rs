@@ -1,6 +1,7 @@
 //! UDP echo: instructions per packet by size and window, round trips at a low rate, and what
 //! overload does.
 
+use super::curve::{Curve, Point};
 use super::echo::{Pressure, load, measure};
 use super::growth::client_targets;
 use crate::lab::{Lab, SHARE, Setup, Subject};
@@ -175,7 +176,7 @@ fn clients(lab: &Lab, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// Answers per second at rates up to four times what a closed loop reaches.
+/// Answers, and what each costs, at rates up to four times what a closed loop reaches.
 fn overload_row(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side, port: u16) -> Result<()> {
     if !lab.wants(BENCH, OVERLOAD) {
         return Ok(());
@@ -184,23 +185,24 @@ fn overload_row(lab: &Lab, results: &mut Results, subject: &mut Subject, side: S
     let pressure = |mode| Pressure { targets: targets.clone(), size: 64, mode };
     let (_, saturated) = load(lab, subject, &pressure(Mode::Window(256)))?;
     let saturation = saturated.counts.answered as f64 / saturated.seconds;
-    let (mut most, mut last, mut curve) = (0f64, 0.0, Sample::default());
+    let (mut curve, mut all) = (Curve::default(), Sample::default());
     for factor in [0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0] {
         let (sample, report) = load(lab, subject, &pressure(Mode::Rate(saturation * factor)))?;
-        last = report.counts.answered as f64 / report.seconds;
-        most = most.max(last);
-        curve.set(&format!("answers/s at {factor}x"), last);
-        curve.set(&format!("sent/s at {factor}x"), report.counts.sent as f64 / report.seconds);
+        let rate = report.counts.answered as f64 / report.seconds;
+        let instructions = sample.figures.get("instructions/packet").copied().unwrap_or(f64::NAN);
+        curve.add(Point { factor, rate, instructions });
+        all.set(&format!("answers/s at {factor}x"), rate);
+        all.set(&format!("sent/s at {factor}x"), report.counts.sent as f64 / report.seconds);
         for (unit, name) in [("instructions/packet", "instructions/answer"), ("wfi/s", "wfi/s"), (SHARE, SHARE)] {
             if let Some(value) = sample.figures.get(unit) {
-                curve.set(&format!("{name} at {factor}x"), *value);
+                all.set(&format!("{name} at {factor}x"), *value);
             }
         }
         // Packets that still stand in queues are answered before the next load begins.
         std::thread::sleep(Duration::from_millis(700));
     }
-    curve.set("answers at 4x to most", last / most);
-    results.record(side, BENCH, OVERLOAD, &[("size".to_owned(), json!(64))].into(), curve);
+    curve.compare(&mut all, "answers", 4.0);
+    results.record(side, BENCH, OVERLOAD, &[("size".to_owned(), json!(64))].into(), all);
     Ok(())
 }
 

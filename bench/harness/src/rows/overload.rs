@@ -1,6 +1,7 @@
 //! HTTP beyond what the server can do: answers from a tenth to three times of what saturates it, a
 //! connection for each request, and clients that mean well while a flood of SYNs goes on.
 
+use super::curve::{Curve, Point};
 use super::http::wrk;
 use super::web::BENCH;
 use crate::lab::{Lab, Subject};
@@ -42,12 +43,12 @@ pub fn sweep(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side
         return Ok(());
     }
     let saturation = saturation(lab, subject, address)?;
-    let mut curve = Curve::default();
+    let mut answers = Answers::default();
     for &factor in SWEEP.iter().filter(|factor| overload || lab.wants(BENCH, &row(**factor))) {
         lab.attempt(BENCH, &row(factor), || {
             let rate = (saturation * factor).max(1.0);
             let (mut sample, report) = measure(lab, subject, address, rate)?;
-            curve.add(factor, &sample, &report);
+            answers.add(factor, &sample, &report);
             describe(&mut sample, &report);
             let params: Params =
                 [("of saturation".to_owned(), json!(factor)), ("rate".to_owned(), json!(rate.round()))].into();
@@ -61,12 +62,12 @@ pub fn sweep(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side
         for &factor in (1..ROUNDS).flat_map(|_| SWEEP).filter(|factor| **factor >= 1.0) {
             lab.attempt(BENCH, OVERLOAD, || {
                 let (sample, report) = measure(lab, subject, address, saturation * factor)?;
-                curve.add(factor, &sample, &report);
+                answers.add(factor, &sample, &report);
                 std::thread::sleep(PATIENCE);
                 Ok(())
             });
         }
-        results.record(side, BENCH, OVERLOAD, &Params::new(), curve.sample());
+        results.record(side, BENCH, OVERLOAD, &Params::new(), answers.sample());
     }
     Ok(())
 }
@@ -127,45 +128,27 @@ fn describe(sample: &mut Sample, report: &WebReport) {
     }
 }
 
-/// The cost of answers by the rate of questions. Of several rounds, the one with the most answers
-/// counts: what else a host does only makes them fewer.
+/// Answers and their cost by the rate of questions, and connections that were reset.
 #[derive(Default)]
-struct Curve {
-    points: Vec<Point>,
+struct Answers {
+    curve: Curve,
     resets: f64,
 }
 
-struct Point {
-    /// The share of what saturates.
-    factor: f64,
-    /// Answers per second.
-    answers: f64,
-    /// Instructions for each.
-    instructions: f64,
-}
-
-impl Curve {
+impl Answers {
     fn add(&mut self, factor: f64, sample: &Sample, report: &WebReport) {
-        let answers = report.counts.answered as f64 / report.seconds;
+        let rate = report.counts.answered as f64 / report.seconds;
         let instructions = sample.figures.get("instructions/request").copied().unwrap_or(f64::NAN);
-        let point = Point { factor, answers, instructions };
+        self.curve.add(Point { factor, rate, instructions });
         self.resets += report.counts.reset as f64;
-        match self.points.iter_mut().find(|known| known.factor == factor) {
-            Some(known) if known.answers < answers => *known = point,
-            Some(_) => {}
-            None => self.points.push(point),
-        }
     }
 
     fn sample(&self) -> Sample {
         let mut sample = Sample::default();
-        let most = self.points.iter().map(|point| point.answers).fold(0.0, f64::max);
-        let least = self.points.iter().map(|point| point.instructions).fold(f64::INFINITY, f64::min);
-        for Point { factor, answers, instructions } in &self.points {
-            sample.set(&format!("answers/s at {factor}x"), *answers);
+        for Point { factor, rate, .. } in &self.curve.points {
+            sample.set(&format!("answers/s at {factor}x"), *rate);
             if *factor >= 1.0 {
-                sample.set(&format!("answers at {factor}x to most"), answers / most);
-                sample.set(&format!("cost at {factor}x to least"), instructions / least);
+                self.curve.compare(&mut sample, "answers", *factor);
             }
         }
         sample.set("resets", self.resets);

@@ -3,6 +3,7 @@
 use crate::lab::{Lab, Subject};
 use crate::network::{DEVICE, DEVICE_BESIDE, NOWHERE};
 use crate::results::Sample;
+use crate::rows::curve::{Curve, Point};
 use crate::rows::tcp;
 use crate::spawn;
 use anyhow::{Context, Result, bail};
@@ -114,7 +115,7 @@ pub(super) fn bulk(lab: &Lab, subject: &mut Subject, far: &Far) -> Result<Sample
 
 /// Counts what passes one way at rates up to four times of what can.
 pub(super) fn overload(lab: &Lab, subject: &mut Subject, far: &Far) -> Result<Sample> {
-    let mut curve = Sample::default();
+    let (mut curve, mut all) = (Curve::default(), Sample::default());
     // What finds no room in it is lost without an answer.
     let end = far.namespace.within(|| Ok(UdpSocket::bind((far.address, 0))?))?;
     let target = end.local_addr()?;
@@ -133,16 +134,15 @@ pub(super) fn overload(lab: &Lab, subject: &mut Subject, far: &Far) -> Result<Sa
         Ok(Passed { rate, sent: rate * sent as f64 / (received as f64).max(1.0), instructions })
     };
     let saturation = saturation(&mut one_way)?;
-    let (mut most, mut last) = (0_f64, 0.0);
-    for share in SHARES {
-        let passed = one_way(saturation * share)?;
-        (most, last) = (most.max(passed.rate), passed.rate);
-        curve.set(&format!("packets/s at {share}x"), passed.rate);
-        curve.set(&format!("sent/s at {share}x"), passed.sent);
-        curve.set(&format!("instructions/packet at {share}x"), passed.instructions);
+    for factor in SHARES {
+        let Passed { rate, sent, instructions } = one_way(saturation * factor)?;
+        curve.add(Point { factor, rate, instructions });
+        all.set(&format!("packets/s at {factor}x"), rate);
+        all.set(&format!("sent/s at {factor}x"), sent);
+        all.set(&format!("instructions/packet at {factor}x"), instructions);
     }
-    curve.set("packets at 4x to most", last / most);
-    Ok(curve)
+    curve.compare(&mut all, "packets", 4.0);
+    Ok(all)
 }
 
 /// What one rate has come to.
