@@ -47,6 +47,7 @@ mod promises;
 mod recent_clients;
 mod settings;
 mod siphash;
+mod station;
 mod syn_queue;
 mod table;
 mod tcp;
@@ -61,10 +62,11 @@ use culm::Progress;
 use culm::time::{self, Instant};
 use culm_ip::icmp::{Report, Severity};
 use culm_ip::path::TooBig;
-use datagram::{Addresses, Ports};
+use datagram::Ports;
 use host::{Change, Found, LinkHost};
 use names::Names;
-use tcp::{Tcp, Times};
+use station::Station;
+use tcp::{Ingress, Tcp, Times};
 
 pub use connections::{Event, Stream};
 pub use culm_ip::Cidr;
@@ -137,7 +139,7 @@ impl Secrets {
     fn new(now: Instant) -> Self {
         let key = culm::random::words().unwrap_or([now.ticks(), u64::from_le_bytes(*b"culm net")]);
         let hash = siphash::SipHash::new(key);
-        let number = |index| hash.hash(&[], index);
+        let number = |index| hash.hash([], index);
         Self {
             seed: number(0),
             key: core::array::from_fn(|index| number(8 + index as u64)),
@@ -162,7 +164,7 @@ impl Stack {
             host_at: now,
             ports: Ports::default(),
             names: Names::new(secrets.names),
-            tcp: Tcp::new(&settings, mac, &secrets),
+            tcp: Tcp::new(&settings, &secrets),
             horizon: (0, now),
             clock,
             counts: Counts::default(),
@@ -173,7 +175,14 @@ impl Stack {
 
     /// Accepts TCP connections on `port`.
     pub fn listen(&mut self, port: u16) {
-        self.tcp.listen(port);
+        self.tcp.listen(port, false);
+    }
+
+    /// Accepts TCP connections on `port` whose clients speak first, as HTTP's do: a connection
+    /// begins with what its client sends, and before that takes no place. A client that waits for
+    /// this side's first words would never get any.
+    pub fn listen_for_requests(&mut self, port: u16) {
+        self.tcp.listen(port, true);
     }
 
     /// Opens a TCP connection to `remote`, from the address that is best for it, and returns its
@@ -269,21 +278,15 @@ impl Stack {
                     datagrams(datagram);
                     break;
                 }
-                let segment = classify::segment(frame);
-                is_verified = is_verified
-                    || match &segment {
-                        Some(segment) => segment.is_intact(frame),
-                        None => checksum::is_right(frame),
-                    };
-                if !is_verified {
-                    self.counts.broken += 1;
-                    break;
-                }
                 let transmitter = &mut self.client.transmitter;
                 let _ = transmitter.learn(packet.device());
-                if let Some(segment) = segment {
-                    self.tcp.ingress(frame, &segment, self.host.addresses(), transmitter, times);
-                    break;
+                match self.tcp.ingress(frame, is_verified, transmitter, times) {
+                    Ingress::Taken => break,
+                    Ingress::Other if is_verified || checksum::is_right(frame) => {}
+                    Ingress::Other | Ingress::Broken => {
+                        self.counts.broken += 1;
+                        break;
+                    }
                 }
                 if is_whole {
                     break;
@@ -419,7 +422,9 @@ impl Stack {
 
     fn note_addresses(&mut self) {
         self.names.take_servers(self.host.lease(), self.host.name_servers());
-        self.ports.set_addresses(Addresses::new(self.client.mac(), self.host.addresses()));
+        let station = Station::new(self.client.mac(), self.host.addresses());
+        self.ports.set_station(station);
+        self.tcp.set_station(station);
     }
 }
 

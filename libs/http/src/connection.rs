@@ -7,7 +7,7 @@ use crate::documents::{Documents, Renderer, RenderingId};
 use crate::files::{Files, Offer};
 use crate::limits;
 use crate::request::{HeadRange, Parser, Progress, Request};
-use crate::response::{self, Date, Head, Persistence, Refusal, Status};
+use crate::response::{self, Date, Head, Refusal, Status};
 use crate::site::{ResourceId, Site};
 use crate::stored::{self, Asked, Commit, Upload};
 use crate::transport::Stream;
@@ -283,16 +283,14 @@ impl Connection {
                 // A short one goes along with the head.
                 let (is_short, with_body) = (resource.is_short(), decision.with_body);
                 let (at, tally) = (if is_short && with_body { bytes.len() } else { 0 }, &mut shared.tally);
-                match persistence {
-                    // What follows nearly all heads lies behind this one.
-                    Persistence::Keep if with_body || !is_short => match date {
-                        // A transport refers to few things at a time: what is sent to who
-                        // pipelines is joined.
-                        [] if stream.unacknowledged() == 0 => put_static(resource.answer(), stream, tally)?,
-                        [] => put(&[resource.answer()], stream, tally)?,
-                        date => put(&[head, date, resource.rest()], stream, tally)?,
-                    },
-                    _ => put(&[head, date, persistence.tail(), &bytes[..at]], stream, tally)?,
+                let answer = resource.answer(persistence);
+                match date {
+                    _ if is_short && !with_body => put(&[head, date, persistence.tail()], stream, tally)?,
+                    // A transport refers to few things at a time: what is sent to who pipelines is
+                    // joined.
+                    [] if stream.unacknowledged() == 0 => put_static(answer, stream, tally)?,
+                    [] => put(&[answer], stream, tally)?,
+                    date => put(&[head, date, &answer[head.len()..]], stream, tally)?,
                 }
                 shared.tally.requests_refused += u64::from(shared.site.is_not_found(id));
                 (Source::Resource(id), at, bytes.len())
@@ -442,6 +440,7 @@ impl Connection {
     ) -> Step {
         self.since = shared.now;
         match after {
+            After::End => self.part(stream, shared),
             After::Close => self.finish(stream, shared),
             After::Next(0) => {
                 self.phase = Phase::Reading;

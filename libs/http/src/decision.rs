@@ -46,6 +46,10 @@ pub(crate) struct Decision {
 /// The connection's fate after a response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum After {
+    /// It ends, and all of the request has come.
+    End,
+    /// It ends, and more of the request may come, which has to be read for the client to see the
+    /// response.
     Close,
     /// The next request, after so many bytes of this one's body.
     Next(u64),
@@ -140,10 +144,11 @@ pub(crate) fn decide(request: &Request, head: &[u8], path: &mut [u8], site: &Sit
 /// Whether the connection goes on after a response, if so many bytes of the request's body are then
 /// left. None: its end cannot be known or awaited.
 pub(crate) fn persistence(request: &Request, left: Option<u64>) -> (Persistence, After) {
-    match (left.filter(|_| request.keep), request.old) {
-        (None, _) => (Persistence::Close, After::Close),
-        (Some(left), false) => (Persistence::Keep, After::Next(left)),
-        (Some(left), true) => (Persistence::KeepOld, After::Next(left)),
+    match (left, request.keep, request.old) {
+        (Some(0), false, _) => (Persistence::Close, After::End),
+        (None, ..) | (_, false, _) => (Persistence::Close, After::Close),
+        (Some(left), true, false) => (Persistence::Keep, After::Next(left)),
+        (Some(left), true, true) => (Persistence::KeepOld, After::Next(left)),
     }
 }
 

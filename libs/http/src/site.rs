@@ -74,10 +74,10 @@ pub struct Resource {
     form: String,
     /// The fields that answers with parts of it have too (RFC 9110 §15.3.7).
     fields: String,
-    /// The usual response in one piece: its head, the tail of one after which the connection goes
-    /// on, and the body if that is short. Of others than files and error pages it is the head
-    /// alone; of a redirect, up to the end of its path.
-    answer: &'static [u8],
+    /// The usual response in one piece, for each [`Persistence`]: its head, the tail, and the body
+    /// if that is short. Of others than files and error pages it is the head alone; of a redirect,
+    /// up to the end of its path.
+    answers: [&'static [u8]; 3],
     /// Bytes of the head, without its tail.
     head_length: usize,
     /// The head of a 304, without its tail; empty where there is none.
@@ -138,7 +138,7 @@ impl Resource {
 
     /// The head of the response that sends all of it, without its tail.
     pub fn head(&self) -> &[u8] {
-        &self.answer[..self.head_length]
+        &self.answers[0][..self.head_length]
     }
 
     /// Whether the body is so short that it stands behind its head.
@@ -146,15 +146,9 @@ impl Resource {
         self.content.len() <= SHORT_BODY
     }
 
-    /// The response that sends all of it and after which the connection goes on: without the body,
-    /// if that is not short.
-    pub(crate) fn answer(&self) -> &'static [u8] {
-        self.answer
-    }
-
-    /// What follows the head in [`Self::answer`].
-    pub(crate) fn rest(&self) -> &[u8] {
-        &self.answer[self.head_length..]
+    /// The response that sends all of it: without the body, if that is not short.
+    pub(crate) fn answer(&self, persistence: Persistence) -> &'static [u8] {
+        self.answers[persistence as usize]
     }
 
     /// The head of the response to a client that has it already, without its tail.
@@ -250,7 +244,7 @@ fn document_resource(document: &Document, number: u16) -> Resource {
         media: document.media,
         tag: String::new(),
         form: String::new(),
-        answer: &[],
+        answers: [&[]; 3],
         head_length: 0,
         not_modified: head(Status::NotModified, &fields),
         fields,
@@ -307,7 +301,7 @@ fn file_resource(path: String, content: &'static [u8], media: &'static str, cach
         form: format!("Content-Type: {media}\r\n"),
         fields: format!("ETag: {tag}\r\nCache-Control: {caching}\r\n"),
         tag,
-        answer: &[],
+        answers: [&[]; 3],
         head_length: 0,
         not_modified: Box::default(),
         gzip: None,
@@ -326,11 +320,12 @@ impl Resource {
         self
     }
 
-    /// Sets the usual response to one with this head.
+    /// Sets the usual responses to those with this head.
     fn set_answer(&mut self, head: Box<[u8]>) {
         self.head_length = head.len();
         let body = if self.is_short() { self.content } else { &[] };
-        self.answer = kept([&head, Persistence::Keep.tail(), body].concat());
+        let all = [Persistence::Keep, Persistence::KeepOld, Persistence::Close];
+        self.answers = all.map(|persistence| kept([&head, persistence.tail(), body].concat()));
     }
 }
 
@@ -353,7 +348,7 @@ fn redirect_resource(name: &str) -> Resource {
         form: String::new(),
         fields: String::new(),
         head_length: head.len(),
-        answer: kept(head.into_vec()),
+        answers: [kept(head.into_vec()); 3],
         not_modified: Box::default(),
         gzip: None,
     }
@@ -371,7 +366,7 @@ fn not_found_resource(content: &'static [u8]) -> Resource {
         tag: String::new(),
         form: String::new(),
         fields: String::new(),
-        answer: &[],
+        answers: [&[]; 3],
         head_length: 0,
         not_modified: Box::default(),
         gzip: None,

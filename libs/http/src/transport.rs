@@ -52,6 +52,13 @@ pub trait Stream {
     /// Ends this side after everything handed over is sent. Receiving goes on.
     fn finish(&mut self);
 
+    /// Whether [`Transport::release`] sends all that was handed over and ends this side after it,
+    /// and keeps what the peer still sends from undoing that by a reset. Where it does not, the
+    /// server finishes and reads on for itself.
+    fn finishes_alone(&self) -> bool {
+        false
+    }
+
     /// Gives the connection up at once, with a reset.
     fn abort(&mut self);
 
@@ -82,5 +89,6 @@ pub trait Transport {
     fn stream(&mut self, slot: usize) -> Option<Self::Stream<'_>>;
 
     /// The server has nothing more to do with the connection in `slot`; the slot may be reused.
+    /// What becomes of bytes that were handed over says [`Stream::finishes_alone`].
     fn release(&mut self, slot: usize);
 }

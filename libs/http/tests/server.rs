@@ -253,6 +253,31 @@ fn an_upload_is_heard_to_its_end_after_its_refusal() {
     assert!(pipes.pipe(0).aborted);
 }
 
+/// A transport that ends a connection for itself is left to it as soon as the last answer is handed
+/// over, but not while something of the request may come that nobody has read.
+#[test]
+fn a_transport_that_finishes_alone_has_the_connection_after_the_last_answer() {
+    for (request, is_released) in [
+        ("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", true),
+        ("GET /big.bin HTTP/1.0\r\n\r\n", true),
+        ("HEAD / HTTP/1.0\r\n\r\n", true),
+        ("GET /nowhere HTTP/1.0\r\n\r\n", true),
+        ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", false),
+        ("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 9\r\n\r\nabc", false),
+        ("POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 9\r\n\r\nabc", false),
+        ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\nabc", false),
+        ("nonsense\r\n\r\n", false),
+    ] {
+        let (mut server, mut pipes) = open(1, 0);
+        *pipes.pipe(0) = Pipe { input: request.as_bytes().to_vec(), finishes_alone: true, ..Pipe::default() };
+        run(&mut server, &mut pipes, 0);
+        let pipe = pipes.pipe(0);
+        assert!(pipe.output.starts_with(b"HTTP/1.1 "), "{request}");
+        assert_eq!((pipe.released, server.open()), (is_released, usize::from(!is_released)), "{request}");
+        assert!(!(pipe.aborted || pipe.finished && is_released), "{request}");
+    }
+}
+
 /// It could only be sent with more memory than its rendering has.
 #[test]
 fn a_document_longer_than_its_renderer_said_is_not_to_be_had() {

@@ -494,3 +494,53 @@ fn what_is_kept_of_a_connection_answers_as_it_does() {
         assert_eq!(times, 10, "a second");
     }
 }
+
+/// The same in FIN-WAIT-2, where nobody reads: what the peer sends in order is taken, whole, as
+/// soon as it comes, and nothing else is.
+#[test]
+fn what_is_kept_before_the_peer_has_ended_takes_what_comes_next() {
+    let with_stamps = Script::open_with_stamps(settings());
+    for (mut script, stamps) in [(Script::open(settings(), true), ""), (with_stamps, " stamps 5001:1100")] {
+        script.write(10);
+        script.close();
+        script.expect("FP. 1+10 ack 1");
+        assert!(script.connection.time_wait().is_none(), "this side's end is not acknowledged");
+        script.inject(&format!(". 1+0 ack 12{stamps}"));
+        assert_eq!(script.state(), State::FinWait2);
+        let mut kept = script.connection.time_wait().expect("only the peer's end is awaited");
+        for (segment, acknowledged) in [
+            (". 1+0 ack 12", None),
+            ("P. 1+10 ack 12", Some(11)),
+            ("P. 1+10 ack 12", Some(11)),
+            ("P. 21+10 ack 12", Some(11)),
+            ("F. 21+0 ack 12", Some(11)),
+            ("S 11+0", Some(11)),
+            ("R 11+0", None),
+            ("P. 11+10 ack 12", Some(21)),
+            ("FP. 21+10 ack 12", Some(32)),
+            ("FP. 21+10 ack 12", Some(32)),
+            ("P. 32+10 ack 12", Some(32)),
+            (". 32+0 ack 12", None),
+        ] {
+            let line = format!("{segment}{stamps}");
+            let found = script.answer(&mut kept, &line);
+            let wanted = acknowledged.map(|number| format!(". 12+0 ack {number}"));
+            assert!(
+                found.as_ref().zip(wanted.as_ref()).is_some_and(|(found, wanted)| found.starts_with(wanted))
+                    || found == wanted,
+                "{line}: {found:?}, not {wanted:?}"
+            );
+        }
+        // An old one, and one without a timestamp where there are some, are not what comes next.
+        let mut kept = script.connection.time_wait().expect("as before");
+        if !stamps.is_empty() {
+            assert!(
+                script.answer(&mut kept, "P. 1+10 ack 12 stamps 4000:1100").is_some_and(|it| it.contains("ack 1 "))
+            );
+            assert_eq!(script.answer(&mut kept, "P. 1+10 ack 12"), None);
+        }
+        // With a hole before what has come, the connection itself is needed.
+        script.inject(&format!("P. 11+10 ack 12{stamps}"));
+        assert!(script.connection.time_wait().is_none());
+    }
+}

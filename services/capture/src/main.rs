@@ -81,7 +81,7 @@ impl Component for Capture {
         let net = Client::new(connections.net);
         let own = net.mac();
         let mut stack = Stack::new(net, settings);
-        stack.listen(config.port);
+        stack.listen_for_requests(config.port);
         let mirror = Client::new(connections.mirror);
         let mut this = Self::with(mirror, stack, own, config.memory as usize, config.snap);
         this.turn();

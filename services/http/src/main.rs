@@ -90,7 +90,7 @@ impl Component for Http {
         let settings = settings(&config);
         let slots = settings.connections;
         let mut stack = Stack::new(culm_net::Client::new(connections.net), settings);
-        stack.listen(config.port);
+        stack.listen_for_requests(config.port);
         let files = connections.files.map(|connection| store(&config, &connection));
         let packed = config.site.as_ref().map_or(0, |site| site.len());
         match (packed, files.is_some()) {
@@ -253,6 +253,7 @@ fn settings(config: &Config) -> Settings {
         connections: config.connections as usize,
         receive_buffer: limits::HEAD,
         send_buffer: config.send_buffer as usize,
+        patience: config.response_timeout,
         ..Settings::default()
     };
     let (address, gateway) = (config.address.unwrap_or(""), config.gateway.unwrap_or(""));

@@ -86,6 +86,11 @@ impl culm_http::Stream for Stream<'_> {
         self.0.finish();
     }
 
+    #[inline(always)]
+    fn finishes_alone(&self) -> bool {
+        true
+    }
+
     fn abort(&mut self) {
         self.0.abort();
     }

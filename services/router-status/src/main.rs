@@ -130,7 +130,7 @@ impl Component for RouterStatus {
             settings
         });
         let mut stack = Stack::new(Client::new(connections.net), settings);
-        stack.listen(config.port);
+        stack.listen_for_requests(config.port);
         culm::info!("shows the router on port {}", config.port);
         let words = |region: Region| region.atomics_u64(0, region.len() / 8).unwrap_or_default();
         let view = View::new(words(connections.report));

@@ -93,6 +93,14 @@ impl Segment {
         self.key.sum().add_number(numbers).add_word(culm::sum(bytes)).is_intact()
     }
 
+    /// Returns whether it brings nothing but an acknowledgement.
+    #[inline]
+    pub(super) fn only_acknowledges(&self, frame: &[u8]) -> bool {
+        let bytes = self.of(frame);
+        let header = bytes.get(tcp::DATA_OFFSET).map_or(0, |offset| usize::from(offset >> 4) * 4);
+        self.flags & (CONNECTING | tcp::FIN) == tcp::ACK && header == bytes.len()
+    }
+
     /// Returns whether it acknowledges something, and may be the one that completes a connection:
     /// ACK without SYN or RST.
     #[inline(always)]

@@ -31,40 +31,24 @@ const SCALES: [Option<u8>; 8] = [None, Some(0), Some(2), Some(5), Some(6), Some(
 /// The bits of an encoded offer.
 const OFFERS: u32 = 0x7f;
 
-/// A peer's offer in its SYN.
+/// A peer's offer in its SYN, as far as a cookie can tell: the places in [`SEGMENTS`] and in
+/// [`SCALES`], three bits each, and whether it understands selective acknowledgements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Offer {
-    /// Bytes in the largest segment that it takes.
-    pub(super) segment: u16,
-    /// Places by which the window that it announces is shifted.
-    pub(super) scale: Option<u8>,
-    /// Whether it understands selective acknowledgements.
-    pub(super) selective: bool,
-}
+pub(super) struct Offer(u8);
 
 impl Offer {
-    /// Returns the offer of a SYN with these options, as far as a cookie can tell.
-    pub(super) fn new(segment: u16, scale: Option<u8>, selective: bool) -> Self {
-        let code = SEGMENTS.iter().rposition(|known| *known <= segment).unwrap_or(0);
-        let of_scale = SCALES.iter().rposition(|known| *known <= scale).unwrap_or(0);
-        Self { segment: SEGMENTS[code], scale: SCALES[of_scale], selective }
+    /// Returns the offer of a SYN with these options.
+    pub(super) fn new(segment: u16, scale: Option<u8>, is_selective: bool) -> Self {
+        let segment = SEGMENTS.iter().rposition(|known| *known <= segment).unwrap_or(0);
+        let scale = SCALES.iter().rposition(|known| *known <= scale).unwrap_or(0);
+        Self((segment << 4 | scale << 1) as u8 | u8::from(is_selective))
     }
 
     /// Returns it as options of a SYN.
     pub(super) fn options(self) -> Options {
-        let (mss, window_scale, sack_permitted) = (Some(self.segment), self.scale, self.selective);
-        Options { mss, window_scale, sack_permitted, ..Options::default() }
-    }
-
-    fn encode(self) -> u32 {
-        let segment = SEGMENTS.iter().position(|known| *known == self.segment).unwrap_or(0);
-        let scale = SCALES.iter().position(|known| *known == self.scale).unwrap_or(0);
-        ((segment << 4) | (scale << 1)) as u32 | u32::from(self.selective)
-    }
-
-    fn decode(code: u32) -> Self {
-        let code = code as usize;
-        Self { segment: SEGMENTS[(code >> 4) & 7], scale: SCALES[(code >> 1) & 7], selective: code & 1 != 0 }
+        let code = usize::from(self.0);
+        let (mss, window_scale) = (Some(SEGMENTS[code >> 4 & 7]), SCALES[code >> 1 & 7]);
+        Options { mss, window_scale, sack_permitted: code & 1 != 0, ..Options::default() }
     }
 }
 
@@ -85,7 +69,7 @@ impl Cookies {
         let first = last.saturating_sub(u64::from(epoch(now + SHORTEST_LIFE) == last));
         (first..=last).rev().map(move |epoch| {
             let hash = self.hash(key, theirs, epoch);
-            let code = offer.encode();
+            let code = u32::from(offer.0);
             (tag(hash, code) << 8) | ((code ^ mask(hash)) << 1) | (epoch as u32 & 1)
         })
     }
@@ -96,7 +80,7 @@ impl Cookies {
         let then = epoch.checked_sub((epoch ^ u64::from(ours)) & 1)?;
         let hash = self.hash(key, theirs, then);
         let code = ((ours >> 1) & OFFERS) ^ mask(hash);
-        (tag(hash, code) == ours >> 8).then(|| Offer::decode(code))
+        (tag(hash, code) == ours >> 8).then_some(Offer(code as u8))
     }
 
     /// Returns a number for a connection that this side opens, which nobody else can guess: the
@@ -106,14 +90,15 @@ impl Cookies {
         self.hash(key, 0, u64::MAX) as u32
     }
 
+    #[inline(never)]
     fn hash(&self, key: &Key, theirs: u32, epoch: u64) -> u64 {
         let [a, b] = key.remote;
         let [c, d] = key.local;
         let numbers = (u64::from(key.ports) << 32) | u64::from(theirs);
         if b | d == 0 {
-            self.secret.hash(&[(a << 32) | c, numbers], epoch)
+            self.secret.hash([(a << 32) | c, numbers], epoch)
         } else {
-            self.secret.hash(&[a, b, c, d, numbers], epoch)
+            self.secret.hash([a, b, c, d, numbers], epoch)
         }
     }
 }
@@ -152,8 +137,9 @@ mod tests {
             let cookies = Cookies::new([1, 2]);
             let key = if six { Key { remote: [1, 2], local: [3, 4], ports: 5 } } else { key(9) };
             let offer = Offer::new(segment, (scale < 15).then_some(scale), selective);
-            prop_assert!(offer.segment <= segment.max(48));
-            prop_assert!(offer.scale <= Some(scale));
+            let options = offer.options();
+            prop_assert!(options.mss <= Some(segment.max(48)) && options.sack_permitted == selective);
+            prop_assert!(options.window_scale <= Some(scale));
             let made: std::vec::Vec<_> = cookies.make(&key, theirs, offer, at(100)).collect();
             let [ours, other] = made[..] else { panic!("{made:?}") };
             prop_assert_eq!(cookies.check(&key, theirs, other, at(127)), Some(offer));
@@ -170,7 +156,7 @@ mod tests {
     fn cookies_get_old() {
         let cookies = Cookies::new([1, 2]);
         let offer = Offer::new(536, None, false);
-        assert_eq!(offer.segment, 536);
+        assert_eq!((offer.options().mss, offer.options().window_scale), (Some(536), None));
         let ours = cookies.make(&key(1), 5, offer, at(3)).next().expect("a cookie");
         for (seconds, good) in [(3, true), (63, true), (64, false), (70, false), (130, false), (4000, false)] {
             assert_eq!(cookies.check(&key(1), 5, ours, at(seconds)).is_some(), good, "{seconds}");

@@ -10,14 +10,13 @@
 //! address that can be answered, and its checksums are right. All others are the host's
 //! (`super::host`), which gives those for a bound port back, whole and without options.
 
+use super::station::Station;
 use crate::checksum::{self, Sum};
 use crate::client::Transmitter;
 use crate::header::flags::NEEDS_CHECKSUM;
 use crate::wire::{HOP_LIMIT, ethernet, ipv4, ipv6, protocols, put, types, udp};
-use crate::{ETHERNET_HEADER, MTU, Mac, PacketHeader};
+use crate::{ETHERNET_HEADER, MTU, PacketHeader};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use culm_ip::Cidr;
-use culm_ip::host::ADDRESSES;
 
 /// Ports that can be bound.
 const PORTS: usize = 4;
@@ -33,48 +32,14 @@ const UDP_6: usize = IP + ipv6::HEADER;
 const HEADERS_4: usize = UDP_4 + udp::HEADER;
 const HEADERS_6: usize = UDP_6 + udp::HEADER;
 
-/// The addresses by which a datagram is recognised as this station's.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Addresses {
-    mac: [u8; 6],
-    /// The first eight bytes of a frame for this station, without the last two.
-    to: u64,
-    /// As it lies in a packet; 0 for none.
-    ipv4: u32,
-    /// All zero for none.
-    ipv6: [[u8; 16]; ADDRESSES - 1],
-}
-
-impl Addresses {
-    pub(super) fn new(mac: Mac, addresses: &[Cidr]) -> Self {
-        let mac = mac.bytes();
-        let [a, b, c, d, e, f] = mac;
-        let to = u64::from_ne_bytes([a, b, c, d, e, f, 0, 0]) & WITHOUT_LAST_TWO;
-        let mut all = Self { mac, to, ..Self::default() };
-        let mut places = all.ipv6.iter_mut();
-        for address in addresses {
-            match address.address() {
-                IpAddr::V4(address) if all.ipv4 == 0 => all.ipv4 = u32::from_ne_bytes(address.octets()),
-                IpAddr::V4(_) => {}
-                IpAddr::V6(address) => {
-                    if let Some(place) = places.next() {
-                        *place = address.octets();
-                    }
-                }
-            }
-        }
-        all
-    }
-}
-
 /// The bound ports.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
     /// As they lie in a packet; 0 for none.
     ports: [u16; PORTS],
-    addresses: Addresses,
-    /// What the frames begin with that are looked at: [`Addresses::to`], or [`NOTHING`] while no
-    /// port is bound.
+    station: Station,
+    /// The first eight bytes of the frames that are looked at, without the last two: those for this
+    /// station, or [`NOTHING`] while no port is bound.
     to: u64,
 }
 
@@ -108,13 +73,15 @@ impl Ports {
         } else {
             culm::error!("a port is not bound: a stack binds at most {PORTS} ports");
         }
-        self.to = self.addresses.to;
+        self.set_station(self.station);
     }
 
     /// Sets this station's addresses.
-    pub(super) fn set_addresses(&mut self, addresses: Addresses) {
-        self.to = if self.ports == [0; PORTS] { NOTHING } else { addresses.to };
-        self.addresses = addresses;
+    pub(super) fn set_station(&mut self, station: Station) {
+        let [a, b, c, d, e, f] = station.mac;
+        let to = u64::from_ne_bytes([a, b, c, d, e, f, 0, 0]) & WITHOUT_LAST_TWO;
+        self.to = if self.ports == [0; PORTS] { NOTHING } else { to };
+        self.station = station;
     }
 
     /// Returns whether datagrams for `port` are taken.
@@ -133,7 +100,7 @@ impl Ports {
     ) -> Option<Datagram<'a>> {
         let offsets = self.recognise(frame)?;
         let is_intact = is_verified || checksum::is_right(frame);
-        is_intact.then_some(Datagram { frame, offsets, transmitter, mac: &self.addresses.mac })
+        is_intact.then_some(Datagram { frame, offsets, transmitter, mac: &self.station.mac })
     }
 
     #[inline(always)]
@@ -168,7 +135,7 @@ impl Ports {
         // Version 4, five words of header; not a fragment (more-fragments flag and offset are 0);
         // UDP.
         let plain = first & PLAIN_FIRST.0 == PLAIN_FIRST.1 && second & PLAIN_SECOND.0 == PLAIN_SECOND.1;
-        if !plain || destination != self.addresses.ipv4 || destination == 0 || !answerable(source) {
+        if !plain || destination != self.station.ipv4 || destination == 0 || !answerable(source) {
             return None;
         }
         let addresses = Sum::ZERO.add_word(u64::from(source) | u64::from(destination) << 32);
@@ -184,16 +151,15 @@ impl Ports {
     fn recognise_6(&self, frame: &[u8]) -> Option<DatagramOffsets> {
         let head = frame.get(IP..)?.first_chunk::<{ ipv6::HEADER }>()?;
         let length = usize::from(u16::from_be(half(head, ipv6::PAYLOAD_LENGTH)));
-        let destination: &[u8; 16] = head.last_chunk()?;
+        let destination = [double(head, ipv6::DESTINATION), double(head, ipv6::DESTINATION + 8)];
         let udp = frame.get(UDP_6..).filter(|udp| udp.len() >= udp::HEADER)?;
         let source = [double(head, ipv6::SOURCE), double(head, ipv6::SOURCE + 8)];
         // Not from a multicast address, nor from none.
         let answerable = head[ipv6::SOURCE] != 0xff && source != [0, 0];
         let is_udp = head[ipv6::VERSION] >> 4 == 6 && head[ipv6::NEXT_HEADER] == protocols::UDP;
-        if !is_udp || !answerable || !self.addresses.ipv6.contains(destination) {
+        if !is_udp || !answerable || !self.station.ipv6.contains(&destination) {
             return None;
         }
-        let destination = [double(head, ipv6::DESTINATION), double(head, ipv6::DESTINATION + 8)];
         (destination != [0, 0]).then_some(())?;
         let addresses = source.into_iter().chain(destination).fold(Sum::ZERO, Sum::add_word);
         let length = self.recognise_udp(udp, length, udp.len())?;

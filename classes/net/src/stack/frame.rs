@@ -10,7 +10,7 @@ use crate::client::Transmitter;
 use crate::header::flags::NEEDS_CHECKSUM;
 use crate::header::segmentation::{TCP_4, TCP_6};
 use crate::wire::{self, HOP_LIMIT, ecn, ethernet, ipv4, ipv6, protocols, put, tcp, types};
-use crate::{ETHERNET_HEADER, HEADROOM, MTU, Mac, PacketHeader};
+use crate::{ETHERNET_HEADER, HEADROOM, MTU, PacketHeader};
 use culm_tcp::{Header, LONGEST_HEADER};
 
 /// A station's hardware address.
@@ -55,11 +55,11 @@ impl Default for Head {
 impl Route {
     /// From the station `mac`, to where segments with this key come from, which is reached through
     /// the station `link`.
-    pub(super) fn new(mac: Mac, link: Link, key: &Key, is_version_4: bool) -> Self {
+    pub(super) fn new(mac: Link, link: Link, key: &Key, is_version_4: bool) -> Self {
         let mut head = [0; LONGEST];
         let (ethernet, ip) = head.split_at_mut(ETHERNET_HEADER);
         put(ethernet, ethernet::DESTINATION, link);
-        put(ethernet, ethernet::SOURCE, mac.bytes());
+        put(ethernet, ethernet::SOURCE, mac);
         let mut sum = Sum::ZERO;
         // Addresses lie in a key as they lie in a packet.
         if is_version_4 {

@@ -6,7 +6,7 @@
 use super::classify::{Key, Segment};
 use super::cookie::Offer;
 use super::frame::{Link, Route, usual_segment};
-use crate::Mac;
+use super::station::Station;
 use crate::wire::{Ethernet, types};
 use core::net::IpAddr;
 use culm_ip::{Cidr, is_host};
@@ -29,22 +29,13 @@ pub(super) struct UnmatchedSegment {
 impl UnmatchedSegment {
     /// Reads the segment that was found in a frame; returns its payload too. None where it is
     /// damaged, not for this station, or from nobody who could be answered.
-    #[cold]
-    pub(super) fn read<'a>(
-        frame: &'a [u8],
-        segment: &Segment,
-        mac: Mac,
-        addresses: &[Cidr],
-    ) -> Option<(Self, &'a [u8])> {
+    #[inline(always)]
+    pub(super) fn read<'a>(frame: &'a [u8], segment: &Segment, station: &Station) -> Option<(Self, &'a [u8])> {
         let ethernet = Ethernet::at(frame, 0)?;
         let link = ethernet.source();
-        if ethernet.destination() != mac.bytes() || link[0] & 1 != 0 {
-            return None;
-        }
         let (key, is_version_4) = (segment.key, ethernet.kind() == types::IPV4);
-        let (from, to) = key.addresses(is_version_4);
-        let is_own = |address| addresses.iter().any(|own| own.address() == address);
-        if !is_own(to) || is_own(from) || !is_station(from, addresses) {
+        let is_for_us = ethernet.destination() == station.mac && station.can_answer(&key, is_version_4);
+        if !is_for_us || link[0] & 1 != 0 {
             return None;
         }
         let bytes = segment.of(frame);
@@ -72,8 +63,8 @@ impl UnmatchedSegment {
     }
 
     /// Returns how answers get to its sender.
-    pub(super) fn route(&self, mac: Mac) -> Route {
-        Route::new(mac, self.link, &self.key, self.is_version_4)
+    pub(super) fn route(&self, station: &Station) -> Route {
+        Route::new(station.mac, self.link, &self.key, self.is_version_4)
     }
 }
 
@@ -88,6 +79,7 @@ pub(super) fn is_station(address: IpAddr, own: &[Cidr]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Mac;
     use crate::checksum::Sum;
     use crate::stack::classify;
     use crate::wire::protocols;
@@ -110,7 +102,8 @@ mod tests {
                 frame[14..21].copy_from_slice(&[0x60, 0, 0, 0, 0, bytes.len() as u8 - 40, protocols::TCP]);
             }
             if let Some(segment) = classify::segment(&frame) {
-                let _ = UnmatchedSegment::read(&frame, &segment, Mac::new([0; 6]), &[]);
+                let own = Cidr::new(segment.key.addresses(is_version_4).1, 24).expect("a network");
+                let _ = UnmatchedSegment::read(&frame, &segment, &Station::new(Mac::new([0; 6]), &[own]));
             }
         }
     }
@@ -128,9 +121,10 @@ mod tests {
             frame.extend(destination.expect("an address").octets());
             frame.extend([0xc0, 0x01, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x02, 0, 0, 0, 0, 0, 0]);
             let segment = classify::segment(&frame).expect("TCP");
-            UnmatchedSegment::read(&frame, &segment, Mac::new([2; 6]), &own).map(|(segment, _)| segment.offer().segment)
+            UnmatchedSegment::read(&frame, &segment, &Station::new(Mac::new([2; 6]), &own))
+                .map(|(segment, _)| segment.offer().options().mss)
         };
-        assert_eq!(read("fd00::1", "fd00::2"), Some(1220));
+        assert_eq!(read("fd00::1", "fd00::2"), Some(Some(1220)));
         for (source, destination) in
             [("fd00::1", "ff02::1"), ("ff02::1", "fd00::2"), ("::", "fd00::2"), ("::1", "fd00::2")]
         {

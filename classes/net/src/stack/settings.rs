@@ -3,6 +3,7 @@
 use core::fmt;
 use core::net::Ipv4Addr;
 use core::str::FromStr;
+use culm::time::Duration;
 use culm_ip::{Cidr, is_host};
 
 /// The settings of a stack.
@@ -26,6 +27,9 @@ pub struct Settings {
     pub receive_pool: usize,
     /// Bytes sent and not yet acknowledged, per connection.
     pub send_buffer: usize,
+    /// How long the peer of a connection that the application has released may acknowledge nothing
+    /// of what was sent to it; each byte gives as long again.
+    pub patience: Duration,
 }
 
 impl Default for Settings {
@@ -40,6 +44,7 @@ impl Default for Settings {
             largest_receive_buffer: 0,
             receive_pool: 0,
             send_buffer: 8192,
+            patience: Duration::from_secs(20),
         }
     }
 }

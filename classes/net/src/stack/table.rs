@@ -76,8 +76,6 @@ pub(super) struct Slot {
     previous: u16,
     /// The next slot whose key has the same hash.
     chained: u16,
-    /// When a connection that closes is given up.
-    pub(super) limit: Instant,
     /// When it got on for the last time: came to rest, or had something acknowledged.
     pub(super) since: Instant,
     /// When the peer was known to have taken something for the last time.
@@ -122,7 +120,6 @@ impl Slot {
             next: NONE,
             previous: NONE,
             chained: NONE,
-            limit: Instant::NEVER,
             since: Instant::default(),
             confirmed: Instant::default(),
             unacknowledged: 0,

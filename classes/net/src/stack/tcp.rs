@@ -13,19 +13,19 @@ mod pool;
 mod reports;
 
 use super::begun::Begun;
-use super::classify::{Key, Segment};
+use super::classify::{self, Key, Segment};
 use super::connections::{Event, Stream};
 use super::cookie::Cookies;
 use super::frame::LONGEST_PACKET;
 use super::handshake::UnmatchedSegment;
 use super::promises::Promises;
 use super::settings::Settings;
+use super::station::Station;
 use super::syn_queue::SynQueue;
 use super::table::{Phase, Table};
 use super::time_wait::TimeWaits;
 use super::timer::Wheel;
 use super::{Clock, Secrets};
-use crate::Mac;
 use crate::client::Transmitter;
 use crate::wire::{self, ethernet};
 use alloc::collections::VecDeque;
@@ -33,7 +33,6 @@ use alloc::vec::Vec;
 use buffers::Inbox;
 use core::net::IpAddr;
 use culm::time::{Duration, Instant, ticks};
-use culm_ip::Cidr;
 use culm_tcp::{Ending, Header, State, reset_for};
 use pool::Pool;
 
@@ -47,9 +46,6 @@ const STEP: Duration = Duration::from_millis(4);
 /// Time after which a place is looked for again, while a client waits for one.
 const RETRY: Duration = Duration::from_millis(20);
 
-/// How long a connection that the application released may take to say goodbye.
-const GOODBYE: Duration = Duration::from_secs(20);
-
 /// Segments that one connection sends in a row before others get their turn: fewer in tests, which
 /// have not that many buffers.
 const BURST: usize = if cfg!(test) { 2 } else { 64 };
@@ -62,13 +58,17 @@ pub(super) struct Tcp {
     cookies: Cookies,
     begun: Begun,
     time_waits: TimeWaits,
-    mac: Mac,
+    station: Station,
     /// Bytes that a connection keeps for the application to read, at first and at most.
     windows: [u32; 2],
     /// Where what is between them comes from.
     pool: Pool,
+    /// How long the peer of a released connection may acknowledge nothing.
+    patience: Duration,
     stamp_offset: u32,
     listeners: [u16; LISTENERS],
+    /// A bit for each of those whose clients speak first.
+    patient: u8,
     /// Slots that may have something to send or a new state.
     dirty: Vec<u16>,
     events: VecDeque<u16>,
@@ -84,6 +84,16 @@ pub(super) struct Tcp {
     pub(super) resets: u64,
 }
 
+/// What became of a frame.
+pub(super) enum Ingress {
+    /// It was a segment of TCP.
+    Taken,
+    /// It was, and its checksum is wrong.
+    Broken,
+    /// It is something else.
+    Other,
+}
+
 /// The time, as connections have it and as the system has it.
 #[derive(Clone, Copy)]
 pub(super) struct Times {
@@ -92,7 +102,7 @@ pub(super) struct Times {
 }
 
 impl Tcp {
-    pub(super) fn new(settings: &Settings, mac: Mac, secrets: &Secrets) -> Self {
+    pub(super) fn new(settings: &Settings, secrets: &Secrets) -> Self {
         let table = Table::new(settings, secrets.table);
         let (count, now) = (table.len(), culm::time::now());
         Self {
@@ -102,11 +112,13 @@ impl Tcp {
             cookies: Cookies::new(secrets.cookies),
             begun: Begun::new(count),
             time_waits: TimeWaits::new(count),
-            mac,
+            station: Station::default(),
             windows: Inbox::windows(settings.receive_buffer, settings.largest_receive_buffer),
             pool: Pool::new(settings.receive_pool, settings.receive_buffer),
+            patience: settings.patience,
             stamp_offset: secrets.stamps,
             listeners: [0; LISTENERS],
+            patient: 0,
             dirty: Vec::with_capacity(count),
             events: VecDeque::with_capacity(count),
             wheel: Wheel::new(count, ticks(STEP), now),
@@ -119,18 +131,26 @@ impl Tcp {
         }
     }
 
+    /// Listens on `port`, whose clients speak first if it `is_patient`.
     #[inline(never)]
-    pub(super) fn listen(&mut self, port: u16) {
-        if let Some(place) = self.listeners.iter_mut().find(|place| **place == 0 || **place == port) {
-            *place = port;
-        } else {
-            culm::error!("port {port} is not listened on: a stack listens on at most {LISTENERS} ports");
-        }
+    pub(super) fn listen(&mut self, port: u16, is_patient: bool) {
+        let Some(index) = self.listeners.iter().position(|place| *place == 0 || *place == port) else {
+            return culm::error!("port {port} is not listened on: a stack listens on at most {LISTENERS} ports");
+        };
+        self.listeners[index] = port;
+        self.patient = self.patient & !(1 << index) | u8::from(is_patient) << index;
     }
 
     #[inline]
     fn listens(&self, port: u16) -> bool {
         port != 0 && self.listeners.contains(&port)
+    }
+
+    /// Whether the clients of this port, which is listened on, speak first.
+    #[inline]
+    fn is_patient(&self, port: u16) -> bool {
+        let index = self.listeners.iter().position(|place| *place == port);
+        index.is_some_and(|index| self.patient >> index & 1 == 1)
     }
 
     /// SYNs that came.
@@ -144,26 +164,35 @@ impl Tcp {
         self.syn_queue.unanswered + self.crowded
     }
 
-    /// Gives the TCP segment in `frame` to the connection that it belongs to. `addresses` are this
-    /// station's.
+    /// Sets this station's addresses.
+    pub(super) fn set_station(&mut self, station: Station) {
+        self.station = station;
+    }
+
+    /// Gives the TCP segment in `frame`, if there is one, to the connection that it belongs to.
+    /// `is_verified` says that nobody need look at its checksum.
     #[inline(never)]
     pub(super) fn ingress(
         &mut self,
         frame: &[u8],
-        segment: &Segment,
-        addresses: &[Cidr],
+        is_verified: bool,
         transmitter: &mut Transmitter,
         times: Times,
-    ) {
+    ) -> Ingress {
+        let Some(segment) = &classify::segment(frame) else { return Ingress::Other };
+        if !is_verified && !segment.is_intact(frame) {
+            return Ingress::Broken;
+        }
         if segment.opens() && self.listens(segment.local_port) && self.syn_queue.drops_unread(self.promises.is_flood())
         {
-            return;
+            return Ingress::Taken;
         }
         let hash = self.table.hash(&segment.key);
         match self.table.find(&segment.key, hash) {
             Some(index) if !self.makes_way(index, segment) => self.deliver(index, frame, segment, times),
-            _ => self.ingress_unmatched(hash, frame, segment, addresses, transmitter, times),
+            _ => self.ingress_unmatched(hash, frame, segment, transmitter, times),
         }
+        Ingress::Taken
     }
 
     /// Returns whether a segment may begin another connection in place of the one in a slot, which
@@ -240,22 +269,37 @@ impl Tcp {
         hash: u64,
         frame: &[u8],
         segment: &Segment,
-        addresses: &[Cidr],
         transmitter: &mut Transmitter,
         times: Times,
     ) {
         let is_listened = self.listens(segment.local_port);
-        let mac = self.mac;
-        let read = move || UnmatchedSegment::read(frame, segment, mac, addresses);
-        let is_opening = is_listened && segment.opens();
-        let over = self.time_waits.find(hash, times.now).map(|over| *over);
-        if is_opening && over.is_none() {
-            return self.queue_syn(hash, read, times.now);
+        if is_listened
+            && self.is_patient(segment.local_port)
+            && segment.only_acknowledges(frame)
+            && self.syn_queue.may_begin(hash, times.now)
+        {
+            // The client's first words bring the same proof.
+            return;
         }
-        let Some((stray, payload)) = read() else { return };
+        let over = self.time_waits.find(hash, times.now).copied();
+        let is_opening = is_listened && segment.opens();
+        let mut candidate = None;
+        if is_opening && over.is_none() {
+            candidate = self.syn_queue.consider(hash, times.now);
+            if candidate.is_none() {
+                return;
+            }
+        }
+        let Some((stray, payload)) = UnmatchedSegment::read(frame, segment, &self.station) else { return };
         if is_opening && over.is_some_and(|over| over.succeeded_by(&stray.header).is_some()) {
             // One that may be an old one is the old connection's (RFC 6191 §2).
-            return self.queue_syn(hash, || Some((stray, payload)), times.now);
+            candidate = self.syn_queue.consider(hash, times.now);
+            if candidate.is_none() {
+                return;
+            }
+        }
+        if let Some(candidate) = candidate {
+            return self.syn_queue.push(stray, candidate);
         }
         if is_listened && segment.acknowledges() {
             let (theirs, ours) = (stray.header.sequence - 1, stray.header.acknowledgement - 1);
@@ -263,7 +307,9 @@ impl Tcp {
             // it must not begin another one, with the same request.
             let is_first = over.is_none_or(|over| over.initial() != ours) && !self.begun.has(hash, ours.0);
             if is_first && let Some(offer) = self.cookies.check(&segment.key, theirs.0, ours.0, times.tcp) {
-                self.time_waits.forget(hash);
+                if over.is_some() {
+                    self.time_waits.forget(hash);
+                }
                 return self.complete(&stray, hash, payload, offer, transmitter, times);
             }
             if over.is_none() && self.syn_queue.has_asked(hash, times.now) {
@@ -276,25 +322,11 @@ impl Tcp {
                 }
             }
         }
-        if over.is_some_and(|over| over.is_end(&stray.header, stray.length)) {
-            self.time_waits.renew(hash, times.now);
-        }
-        let answer = match self.time_waits.find(hash, times.now) {
-            Some(over) => over.answer(&stray.header, stray.length, times.tcp),
-            None => reset_for(&stray.header, stray.length),
-        };
+        let answer = self.time_waits.answer(hash, &stray.header, stray.length, times);
+        let answer = answer.unwrap_or_else(|| reset_for(&stray.header, stray.length));
         if let Some(answer) = answer {
             // Where there is no buffer, the sender asks again.
-            stray.route(mac).send_alone(transmitter, &answer);
-        }
-    }
-
-    /// Queues the SYN that `read` reads, if it is worth that.
-    fn queue_syn<'a>(&mut self, hash: u64, read: impl FnOnce() -> Option<(UnmatchedSegment, &'a [u8])>, now: Instant) {
-        if let Some(candidate) = self.syn_queue.consider(hash, now)
-            && let Some((syn, _)) = read()
-        {
-            self.syn_queue.push(syn, candidate);
+            stray.route(&self.station).send_alone(transmitter, &answer);
         }
     }
 
@@ -360,13 +392,12 @@ impl Tcp {
         }
         let now = culm::time::now();
         let slot = &mut self.table[index];
-        (slot.limit, slot.since) = (now + GOODBYE, now);
+        (slot.since, slot.unacknowledged) = (now, slot.connection.unacknowledged());
         self.resets += u64::from(slot.connection.ending() == Some(Ending::Aborted));
         slot.close();
         slot.consume(usize::MAX);
         self.mark_dirty(index);
         self.table.change(index, Phase::Closing);
-        self.wheel.set(index, now + GOODBYE);
     }
 
     /// Whether [`Self::egress`] has something to do.
@@ -454,22 +485,19 @@ impl Tcp {
         match (slot.phase(), slot.connection.state()) {
             (Phase::Closing, State::Closed) => return self.free(index),
             // What came is acknowledged, and nothing is left to be sent.
-            (Phase::Closing, State::TimeWait) => {
+            (Phase::Closing, State::TimeWait | State::FinWait2) => {
                 if let Some(rest) = slot.connection.time_wait() {
                     self.time_waits.keep(slot.hash, rest, now);
+                    return self.free(index);
                 }
-                return self.free(index);
             }
             (Phase::Open | Phase::Idle | Phase::AwaitingFirstRequest, _) => self.classify_open(index, now),
             _ => {}
         }
         let slot = &self.table[index];
-        if slot.phase() == Phase::Closing {
-            self.wheel.set(index, slot.limit);
-        }
-        if let Some(next) = next {
-            self.wheel.set(index, next);
-        }
+        let next = next.unwrap_or(Instant::NEVER);
+        let is_closing = slot.phase() == Phase::Closing;
+        self.wheel.set(index, if is_closing { next.min(slot.since + self.patience) } else { next });
     }
 
     /// Puts an open connection into the list of its phase: open, idle, or awaiting its first
@@ -515,7 +543,10 @@ impl Tcp {
     fn expire(&mut self, index: usize, times: Times) {
         let slot = &mut self.table[index];
         match slot.phase() {
-            Phase::Closing if times.now >= slot.limit => slot.abort(),
+            Phase::Closing if times.now >= slot.since + self.patience => {
+                slot.abort();
+                self.resets += 1;
+            }
             _ => slot.pass_time(times.tcp),
         }
         if slot.is_open() && slot.connection.state() == State::Closed {

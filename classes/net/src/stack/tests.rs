@@ -9,6 +9,7 @@ mod marks;
 mod names;
 mod others;
 mod overload;
+mod released;
 mod reuse;
 mod segments;
 mod station;

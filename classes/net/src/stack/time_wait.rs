@@ -1,16 +1,20 @@
 //! Connections that are over, for as long as late segments of theirs may come (TIME-WAIT, RFC 9293
 //! §3.6.1).
 //!
-//! A place with its buffers is free once both sides have closed: what is left is a record of some
-//! bytes here. Records lie in sets, one of which the hash of the connection's key chooses, and a
-//! new record takes the place of the one in its set that ends first. So where connections end
-//! faster than there is room for, the oldest wait shorter. Nothing has to be done when a record
-//! ends: it is passed over from then on.
+//! A place with its buffers is free once both sides have closed, or this side has, the peer knows,
+//! and nobody reads on (FIN-WAIT-2): what is left is a record of some bytes here. So a peer that
+//! does not close its side keeps no place from others.
+//!
+//! Records lie in sets, one of which the hash of the connection's key chooses, and a new record
+//! takes the place of the one in its set that ends first. So where connections end faster than
+//! there is room for, the oldest wait shorter. Nothing has to be done when a record ends: it is
+//! passed over from then on.
 
+use super::tcp::Times;
 use alloc::boxed::Box;
 use alloc::vec;
 use culm::time::{Duration, Instant};
-use culm_tcp::TimeWait;
+use culm_tcp::{Header, TimeWait};
 
 /// How long a connection that is over waits: as long as Linux's do, half a minute being a long life
 /// for a segment (RFC 9293 §3.4.2 has two).
@@ -54,9 +58,13 @@ impl TimeWaits {
 
     /// Returns the connection that is over and waits, whose key has this hash.
     #[inline]
-    pub(super) fn find(&mut self, hash: u64, now: Instant) -> Option<&mut TimeWait> {
-        let record = self.set(hash).iter_mut().find(|record| record.hash == hash && now < record.until)?;
-        Some(&mut record.rest)
+    pub(super) fn find(&mut self, hash: u64, now: Instant) -> Option<&TimeWait> {
+        Some(&self.record(hash, now)?.rest)
+    }
+
+    #[inline]
+    fn record(&mut self, hash: u64, now: Instant) -> Option<&mut Record> {
+        self.set(hash).iter_mut().find(|record| record.hash == hash && now < record.until)
     }
 
     /// Keeps what is left of a connection, whose key has this hash.
@@ -66,11 +74,15 @@ impl TimeWaits {
         }
     }
 
-    /// Has the connection whose key has this hash wait anew.
-    pub(super) fn renew(&mut self, hash: u64, now: Instant) {
-        for record in self.set(hash).iter_mut().filter(|record| record.hash == hash && now < record.until) {
-            record.until = now + TIME_WAIT;
+    /// Returns the answer to a segment with `length` bytes of payload of the connection whose key
+    /// has this hash; outer `None` if there is none here. The peer's end has it wait anew.
+    pub(super) fn answer(&mut self, hash: u64, segment: &Header, length: u32, times: Times) -> Option<Option<Header>> {
+        let record = self.record(hash, times.now)?;
+        let answer = record.rest.answer(segment, length, times.tcp);
+        if record.rest.is_end(segment, length) {
+            record.until = times.now + TIME_WAIT;
         }
+        Some(answer)
     }
 
     /// Forgets the connection whose key has this hash: another one has begun.

@@ -137,6 +137,16 @@ impl Connection {
         self.drain(shared.now, stream, shared)
     }
 
+    /// Ends this side after a request of which nothing is left to be read, and leaves the rest to
+    /// the transport, if it can do that.
+    pub(super) fn part<S: Stream, R: Renderer, F: Files>(&mut self, stream: &mut S, shared: &mut Shared<R, F>) -> Step {
+        if !stream.finishes_alone() {
+            return self.finish(stream, shared);
+        }
+        self.phase = Phase::Draining(shared.now);
+        Step::Over
+    }
+
     pub(super) fn drain<S: Stream, R: Renderer, F: Files>(
         &mut self,
         began: u64,

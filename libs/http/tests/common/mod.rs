@@ -25,6 +25,9 @@ pub struct Pipe {
     pub finished: bool,
     pub aborted: bool,
     pub rests: bool,
+    /// Whether the transport ends connections for itself that were released, and whether it was.
+    pub finishes_alone: bool,
+    pub released: bool,
 }
 
 impl Default for Pipe {
@@ -42,6 +45,8 @@ impl Default for Pipe {
             finished: false,
             aborted: false,
             rests: false,
+            finishes_alone: false,
+            released: false,
         }
     }
 }
@@ -95,6 +100,9 @@ impl Stream for &mut Pipe {
         self.unacknowledged += usize::from(self.buffer.is_some() && !self.finished);
         self.finished = true;
     }
+    fn finishes_alone(&self) -> bool {
+        self.finishes_alone
+    }
     fn abort(&mut self) {
         self.aborted = true;
     }
@@ -116,7 +124,9 @@ impl Transport for Pipes {
         self.0[slot].as_mut()
     }
     fn release(&mut self, slot: usize) {
-        assert!(self.0[slot].is_none() || self.0[slot].as_ref().is_some_and(|pipe| pipe.aborted || pipe.ended));
+        let Some(pipe) = &mut self.0[slot] else { return };
+        assert!(pipe.aborted || pipe.ended || pipe.finishes_alone);
+        pipe.released = true;
     }
 }
 

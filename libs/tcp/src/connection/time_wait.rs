@@ -1,5 +1,6 @@
-//! What is left of a connection in TIME-WAIT: what late segments need, and a new connection between
-//! the same addresses and ports, in so few bytes that the connection's own place need not wait.
+//! What is left of a connection in TIME-WAIT, or in FIN-WAIT-2 if nobody reads what the peer still
+//! sends: what its segments need, and a new connection between the same addresses and ports, in so
+//! few bytes that the connection's own place need not wait.
 
 use super::receive::Challenges;
 use super::{Connection, State};
@@ -13,14 +14,17 @@ use crate::time::Instant;
 const DISTANCE: u32 = (1 << 16) + 2;
 
 /// A connection in TIME-WAIT, for whoever keeps this in place of the [`Connection`]: both sides
-/// have closed, and what came is acknowledged. How long it lasts is up to its owner.
+/// have closed, and what came is acknowledged. In FIN-WAIT-2 the peer has not closed yet: what it
+/// sends in order is acknowledged and thrown away. How long it lasts is up to its owner.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TimeWait {
     /// The number of this side's SYN, and the one behind its FIN.
     initial: Sequence,
     nxt: Sequence,
-    /// The number behind the peer's FIN.
+    /// The number behind the peer's FIN, or behind what has come, if that has not.
     next: Sequence,
+    /// Whether the peer's FIN has come.
+    is_ended: bool,
     /// The peer's timestamp that is echoed, where both sides have timestamps.
     recent_stamp: Option<u32>,
     stamp_offset: u32,
@@ -38,7 +42,8 @@ impl TimeWait {
     }
 
     /// Returns the answer to a segment with `length` bytes of payload, which came at `now`: what
-    /// was acknowledged, once more (RFC 9293, §3.10.7.4). There is none to what only acknowledges
+    /// was acknowledged, once more (RFC 9293, §3.10.7.4), or what the segment brings of what the
+    /// peer has not sent before. There is none to what only acknowledges
     /// this side's end, to a reset, which must not end the wait either (RFC 1337, §3, F1), and to
     /// more than a few segments a second (RFC 5961, §7).
     ///
@@ -57,12 +62,16 @@ impl TimeWait {
             (Some(_), None) if !flags.has(Flags::SYN) => return None,
             _ => false,
         };
-        let is_news = has_content || is_old || segment.sequence != self.next;
+        let is_next = segment.sequence == self.next;
         if flags.has(Flags::RST) {
-            self.is_unknown |= segment.sequence == self.next;
+            self.is_unknown |= is_next;
             return None;
         }
-        if !is_news || !self.challenges.allow(now) {
+        let is_taken = has_content && is_next && !is_old && !self.is_ended && !flags.has(Flags::SYN);
+        if is_taken {
+            self.is_ended = flags.has(Flags::FIN);
+            self.next += length + u32::from(self.is_ended);
+        } else if !(has_content || is_old || !is_next) || !self.challenges.allow(now) {
             return None;
         }
         let value = now.milliseconds().wrapping_add(self.stamp_offset);
@@ -97,24 +106,28 @@ impl TimeWait {
         (is_syn && (is_new || self.is_unknown)).then_some(self.nxt + DISTANCE)
     }
 
-    /// Returns whether a segment with `length` bytes of payload is the peer's end, which comes
-    /// again because its acknowledgement was lost: then the wait begins anew (RFC 9293,
-    /// §3.10.7.4, eighth).
+    /// Returns whether a segment with `length` bytes of payload, for which there was an
+    /// [`Self::answer`], is the peer's end, which may come again because its acknowledgement was
+    /// lost: then the wait begins anew (RFC 9293, §3.10.7.4, eighth).
     pub fn is_end(&self, segment: &Header, length: u32) -> bool {
         let is_fin = segment.flags.without(Flags::PSH) == Flags::FIN.with(Flags::ACK);
-        is_fin && segment.sequence + length + 1 == self.next
+        is_fin && self.is_ended && segment.sequence + length + 1 == self.next
     }
 }
 
 impl Connection<'_> {
-    /// Returns what is to be kept of this connection in its place, if it is in TIME-WAIT; to be
-    /// asked after [`Self::transmit`], which may still have to acknowledge the peer's end.
+    /// Returns what is to be kept of this connection in its place, if it is in TIME-WAIT, or in
+    /// FIN-WAIT-2 and has all that the peer has sent; to be asked after [`Self::transmit`], which
+    /// may still have to acknowledge the peer's end, and in FIN-WAIT-2 only if nobody reads on.
     pub fn time_wait(&self) -> Option<TimeWait> {
+        let is_ended = self.state == State::TimeWait;
+        let is_waiting = is_ended || self.state == State::FinWait2 && !self.incoming.has_holes();
         let window = Range { start: self.incoming.next, end: self.announced }.length() >> self.receive_scale;
-        (self.state == State::TimeWait).then(|| TimeWait {
+        is_waiting.then(|| TimeWait {
             initial: self.settings.initial,
             nxt: self.nxt,
             next: self.incoming.next,
+            is_ended,
             recent_stamp: self.has_stamps.then_some(self.recent_stamp),
             stamp_offset: self.settings.stamp_offset,
             window: window.min(u16::MAX.into()) as u16,

@@ -59,7 +59,7 @@ impl Tcp {
             self.crowded += 1;
             return;
         };
-        let route = last.route(self.mac);
+        let route = last.route(&self.station);
         let settings = self.settings_for(last, last.header.acknowledgement - 1, &route);
         self.table.occupy(index, last.key, hash);
         let slot = &mut self.table[index];
@@ -112,7 +112,7 @@ impl Tcp {
             self.syn_queue.unanswered += 1;
             return false;
         };
-        let route = syn.route(self.mac);
+        let route = syn.route(&self.station);
         let settings = self.settings_for(syn, Sequence(ours), &route);
         route.send_alone(transmitter, &answer_to(&settings, &syn.header, times.tcp))
     }
