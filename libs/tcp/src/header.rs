@@ -86,6 +86,15 @@ impl Header {
     /// so. Reserved bits and the urgent pointer are ignored (RFC 6093: urgent data is data).
     #[inline(always)]
     pub fn parse(bytes: &[u8]) -> Result<(Self, usize), Malformed> {
+        let mut header = Self::default();
+        let length = header.read(bytes)?;
+        Ok((header, length))
+    }
+
+    /// Does what [`Self::parse`] does, where the header is to stay: it is large to be moved. After an
+    /// error some of it may have been read.
+    #[inline(always)]
+    pub fn read(&mut self, bytes: &[u8]) -> Result<usize, Malformed> {
         let (fixed, _) = bytes.split_first_chunk::<SHORTEST>().ok_or(Malformed::Truncated)?;
         let length = usize::from(fixed[12] >> 4) * 4;
         let options = match bytes.get(SHORTEST..length) {
@@ -94,7 +103,7 @@ impl Header {
             None => return Err(Malformed::Truncated),
         };
         let number = |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
-        let mut header = Self {
+        *self = Self {
             source: u16::from_be_bytes([fixed[0], fixed[1]]),
             destination: u16::from_be_bytes([fixed[2], fixed[3]]),
             sequence: Sequence(number(4)),
@@ -103,8 +112,8 @@ impl Header {
             window: u16::from_be_bytes([fixed[14], fixed[15]]),
             options: Options::default(),
         };
-        header.options.take(options);
-        Ok((header, length))
+        self.options.take(options);
+        Ok(length)
     }
 
     /// Returns the length of the header on the wire, in bytes: 20 to 60, a multiple of 4.

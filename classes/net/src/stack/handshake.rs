@@ -13,7 +13,7 @@ use culm_ip::{Cidr, is_host};
 use culm_tcp::{Flags, Header};
 
 /// A segment of which no connection is known.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct UnmatchedSegment {
     /// Where its frame came from.
     pub(super) link: Link,
@@ -27,25 +27,23 @@ pub(super) struct UnmatchedSegment {
 }
 
 impl UnmatchedSegment {
-    /// Reads the segment that was found in a frame; returns its payload too. None where it is
-    /// damaged, not for this station, or from nobody who could be answered.
+    /// Reads the segment that was found in a frame; returns its payload. None where it is damaged,
+    /// not for this station, or from nobody who could be answered: then some of it may have been
+    /// read.
     #[inline(always)]
-    pub(super) fn read<'a>(frame: &'a [u8], segment: &Segment, station: &Station) -> Option<(Self, &'a [u8])> {
+    pub(super) fn read<'a>(&mut self, frame: &'a [u8], segment: &Segment, station: &Station) -> Option<&'a [u8]> {
         let ethernet = Ethernet::at(frame, 0)?;
-        let link = ethernet.source();
-        let (key, is_version_4) = (segment.key, ethernet.kind() == types::IPV4);
-        let is_for_us = ethernet.destination() == station.mac && station.can_answer(&key, is_version_4);
-        if !is_for_us || link[0] & 1 != 0 {
+        self.link = ethernet.source();
+        (self.key, self.is_version_4) = (segment.key, ethernet.kind() == types::IPV4);
+        let is_for_us = ethernet.destination() == station.mac && station.can_answer(&self.key, self.is_version_4);
+        if !is_for_us || self.link[0] & 1 != 0 {
             return None;
         }
         let bytes = segment.of(frame);
-        let (header, length) = Header::parse(bytes).ok()?;
-        if header.source == 0 {
-            return None;
-        }
-        let payload = bytes.get(length..)?;
-        let (length, is_marked) = (payload.len() as u32, segment.is_marked);
-        Some((Self { link, key, is_version_4, header, length, is_marked }, payload))
+        let length = self.header.read(bytes).ok()?;
+        let payload = bytes.get(length..).filter(|_| self.header.source != 0)?;
+        (self.length, self.is_marked) = (payload.len() as u32, segment.is_marked);
+        Some(payload)
     }
 
     /// Returns whether it brings bytes or the sender's end, and so is sent again until it is
@@ -103,7 +101,7 @@ mod tests {
             }
             if let Some(segment) = classify::segment(&frame) {
                 let own = Cidr::new(segment.key.addresses(is_version_4).1, 24).expect("a network");
-                let _ = UnmatchedSegment::read(&frame, &segment, &Station::new(Mac::new([0; 6]), &[own]));
+                let _ = UnmatchedSegment::default().read(&frame, &segment, &Station::new(Mac::new([0; 6]), &[own]));
             }
         }
     }
@@ -121,8 +119,9 @@ mod tests {
             frame.extend(destination.expect("an address").octets());
             frame.extend([0xc0, 0x01, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x02, 0, 0, 0, 0, 0, 0]);
             let segment = classify::segment(&frame).expect("TCP");
-            UnmatchedSegment::read(&frame, &segment, &Station::new(Mac::new([2; 6]), &own))
-                .map(|(segment, _)| segment.offer().options().mss)
+            let mut unmatched = UnmatchedSegment::default();
+            let payload = unmatched.read(&frame, &segment, &Station::new(Mac::new([2; 6]), &own));
+            payload.map(|_| unmatched.offer().options().mss)
         };
         assert_eq!(read("fd00::1", "fd00::2"), Some(Some(1220)));
         for (source, destination) in

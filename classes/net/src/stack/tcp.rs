@@ -206,9 +206,9 @@ impl Tcp {
     #[inline(always)]
     fn deliver(&mut self, index: usize, frame: &[u8], segment: &Segment, times: Times) {
         let bytes = segment.of(frame);
-        // Where it is: it is large.
-        let Ok((header, length)) = &Header::parse(bytes) else { return };
-        let payload = bytes.get(*length..).unwrap_or_default();
+        let header = &mut Header::default();
+        let Ok(length) = header.read(bytes) else { return };
+        let payload = bytes.get(length..).unwrap_or_default();
         let slot = &mut self.table[index];
         let is_marked = segment.is_marked;
         match wire::array(frame, ethernet::SOURCE) {
@@ -290,7 +290,8 @@ impl Tcp {
                 return;
             }
         }
-        let Some((stray, payload)) = UnmatchedSegment::read(frame, segment, &self.station) else { return };
+        let mut stray = UnmatchedSegment::default();
+        let Some(payload) = stray.read(frame, segment, &self.station) else { return };
         if is_opening && over.is_some_and(|over| over.succeeded_by(&stray.header).is_some()) {
             // One that may be an old one is the old connection's (RFC 6191 §2).
             candidate = self.syn_queue.consider(hash, times.now);
