@@ -91,8 +91,8 @@ impl Header {
         Ok((header, length))
     }
 
-    /// Does what [`Self::parse`] does, where the header is to stay: it is large to be moved. After an
-    /// error some of it may have been read.
+    /// Does what [`Self::parse`] does, where the header is to stay: it is large to be moved. After
+    /// an error some of it may have been read.
     #[inline(always)]
     pub fn read(&mut self, bytes: &[u8]) -> Result<usize, Malformed> {
         let (fixed, _) = bytes.split_first_chunk::<SHORTEST>().ok_or(Malformed::Truncated)?;
