@@ -146,7 +146,7 @@ impl Connection<'_> {
     }
 
     /// Notes that the SYN is acknowledged.
-    fn establish(&mut self, header: &Header, now: Instant) {
+    pub(super) fn establish(&mut self, header: &Header, now: Instant) {
         self.round_trip.end_back_off();
         if self.timeouts == 0 && !self.is_syn_repeated {
             self.round_trip.measure(now.since(self.sent_at), now, 1);

@@ -73,7 +73,8 @@ impl<'s> Connection<'s> {
     /// Begins a connection in place of this one, which is over, with the segment `last` that
     /// completes its handshake: the peer's SYN had the options `offer`, timestamps aside, and was
     /// answered by [`answer_to`] with the same settings. Whoever calls this has found proof in
-    /// `last.acknowledgement`, and then gives `last` to [`Self::receive`].
+    /// `last.acknowledgement`, and that `last` has ACK without SYN and RST; and then gives it to
+    /// [`Self::receive`], for what else it brings.
     pub fn resume(&mut self, settings: Settings, offer: &Options, last: &Header, now: Instant) {
         let storage = self.take_storage();
         *self = Self::fresh(settings, storage, now);
@@ -98,6 +99,8 @@ impl<'s> Connection<'s> {
                 self.round_trip.measure(trip, now, 1);
             }
         }
+        self.establish(last, now);
+        self.update_window(last, now);
     }
 
     /// Opens a connection in place of this one, which is over, as [`Self::connect`] does.

@@ -7,7 +7,7 @@ use crate::stack::cookie::Offer;
 use crate::stack::frame::Route;
 use crate::stack::handshake::UnmatchedSegment;
 use culm::time::Instant;
-use culm_tcp::{Algorithm, Sequence, Settings, Span, State, answer_to};
+use culm_tcp::{Algorithm, Sequence, Settings, Span, answer_to};
 
 /// How often in a row something is sent again after a timeout; the next one ends the connection,
 /// with a round trip of some milliseconds after three and a half minutes.
@@ -70,15 +70,11 @@ impl Tcp {
         (slot.new, slot.fresh, slot.rests) = (true, true, false);
         (slot.since, slot.confirmed, slot.unacknowledged) = (times.now, Instant::default(), 0);
         slot.receive_rarely(&last.header, payload, last.is_marked, times.tcp);
-        if matches!(slot.connection.state(), State::Established | State::CloseWait) {
-            self.opened += 1;
-            self.syn_queue.begin(hash, times.now);
-            self.begun.remember(hash, last.header.acknowledgement.0.wrapping_sub(1));
-            self.mark_dirty(index);
-            self.queue_event(index);
-        } else {
-            self.free(index);
-        }
+        self.opened += 1;
+        self.syn_queue.begin(hash, times.now);
+        self.begun.remember(hash, last.header.acknowledgement.0.wrapping_sub(1));
+        self.mark_dirty(index);
+        self.queue_event(index);
     }
 
     /// Answers SYNs that wait, up to `count` of them, as long as there are places and buffers.
