@@ -1,7 +1,7 @@
-//! Stations that send any frames, at any times, to a TCP/IP stack whose application echoes; and one
-//! that means well.
+//! Stations that send any frames, at any times, to a TCP/IP stack whose application echoes, and has
+//! nothing more to do with who says goodbye; and one that means well.
 //!
-//! The input is a sequence of acts: a byte that says what happens, three that say more, and the
+//! The input's length says whether clients have to speak first. It is a sequence of acts: a byte that says what happens, three that say more, and the
 //! bytes of a frame or a segment. One act is a flood of SYNs, another lets no buffer come back that
 //! the stack has sent: only both together leave callers who wait for an answer and nothing to send
 //! it in. Whatever happens, nothing panics or runs for ever, nothing is sent that cannot be sent,
@@ -40,7 +40,7 @@ std::thread_local! {
 fuzz_target!(|data: &[u8]| {
     culm::testing::forget();
     WIRE.with_borrow_mut(|wire| {
-        let mut lan = Lan::new(wire);
+        let mut lan = Lan::new(wire, data.len() % 2 == 1);
         let mut stations: Vec<Station> = (0..8).map(Station::new).collect();
         let mut rest = data;
         // Bounded, since each act costs some turns.
@@ -134,7 +134,7 @@ struct Lan<'a> {
 }
 
 impl<'a> Lan<'a> {
-    fn new(wire: &'a mut Wire) -> Self {
+    fn new(wire: &'a mut Wire, is_patient: bool) -> Self {
         let settings = Settings {
             connections: PLACES,
             receive_buffer: 1024,
@@ -146,7 +146,11 @@ impl<'a> Lan<'a> {
         let settings = settings.with_addresses("10.0.0.1/24", "").expect("an address");
         culm::testing::set_seed([1, 2, 3, 4]);
         let mut stack = Stack::new(Client::new(wire.connection), settings);
-        stack.listen(80);
+        if is_patient {
+            stack.listen_for_requests(80);
+        } else {
+            stack.listen(80);
+        }
         stack.bind(7);
         let mut lan = Self { wire, stack, empty: vec![], kept: vec![], keeps: false, seen: vec![] };
         for _ in 0..8 {
@@ -229,7 +233,11 @@ impl<'a> Lan<'a> {
     }
 }
 
-/// Answers what comes with the same, ends where the peer does, and rests in between.
+/// What a client says that is to be left alone.
+const GOODBYE: u8 = b'q';
+
+/// Answers what comes with the same, ends where the peer does or has said [`GOODBYE`], and rests in
+/// between.
 fn echo(stack: &mut Stack, event: Event) {
     let (Event::Opened { slot, .. } | Event::Ready { slot }) = event;
     let Some(mut stream) = stack.stream(slot) else { return };
@@ -238,7 +246,8 @@ fn echo(stack: &mut Stack, event: Event) {
     let sent = stream.send(&bytes[..count]);
     stream.consume(sent);
     stream.rest();
-    if (stream.ended() && stream.received_count() == 0) || stream.is_over() {
+    let is_parted = bytes[..count].contains(&GOODBYE);
+    if is_parted || (stream.ended() && stream.received_count() == 0) || stream.is_over() {
         stack.release(slot);
     }
 }
