@@ -1,12 +1,12 @@
 //! Stations that send any frames, at any times, to a TCP/IP stack whose application echoes, and has
 //! nothing more to do with who says goodbye; and one that means well.
 //!
-//! The input's length says whether clients have to speak first. It is a sequence of acts: a byte that says what happens, three that say more, and the
-//! bytes of a frame or a segment. One act is a flood of SYNs, another lets no buffer come back that
-//! the stack has sent: only both together leave callers who wait for an answer and nothing to send
-//! it in. Whatever happens, nothing panics or runs for ever, nothing is sent that cannot be sent,
-//! and in the end a good client gets a connection and its answer, also where others have taken all
-//! places.
+//! Whether clients have to speak first goes by the input's length. It is a sequence of acts: a byte
+//! that says what happens, three that say more, and the bytes of a frame or a segment. One act is a
+//! flood of SYNs, another lets no buffer come back that the stack has sent: only both together
+//! leave callers who wait for an answer and nothing to send it in. Whatever happens, nothing panics
+//! or runs for ever, nothing is sent that cannot be sent, and in the end a good client gets a
+//! connection and its answer, also where others have taken all places.
 
 #![no_main]
 

@@ -440,8 +440,8 @@ impl Connection {
     ) -> Step {
         self.since = shared.now;
         match after {
-            After::End => self.part(stream, shared),
-            After::Close => self.finish(stream, shared),
+            After::Release => self.release(stream, shared),
+            After::Drain => self.finish(stream, shared),
             After::Next(0) => {
                 self.phase = Phase::Reading;
                 if stream.received_count() > 0 || stream.ended() { Step::Again } else { Step::Wait }

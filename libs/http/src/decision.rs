@@ -46,11 +46,11 @@ pub(crate) struct Decision {
 /// The connection's fate after a response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum After {
-    /// It ends, and all of the request has come.
-    End,
-    /// It ends, and more of the request may come, which has to be read for the client to see the
-    /// response.
-    Close,
+    /// It ends: all of the request has come.
+    Release,
+    /// It ends once the client has: more of the request may come, which has to be read for the
+    /// client to see the response.
+    Drain,
     /// The next request, after so many bytes of this one's body.
     Next(u64),
 }
@@ -76,7 +76,7 @@ impl Default for LastRequest {
         let decision = Decision {
             answer: Answer::Refused(none),
             persistence: Persistence::Close,
-            after: After::Close,
+            after: After::Drain,
             length: 0,
             with_body: false,
         };
@@ -145,8 +145,8 @@ pub(crate) fn decide(request: &Request, head: &[u8], path: &mut [u8], site: &Sit
 /// left. None: its end cannot be known or awaited.
 pub(crate) fn persistence(request: &Request, left: Option<u64>) -> (Persistence, After) {
     match (left, request.keep, request.old) {
-        (Some(0), false, _) => (Persistence::Close, After::End),
-        (None, ..) | (_, false, _) => (Persistence::Close, After::Close),
+        (Some(0), false, _) => (Persistence::Close, After::Release),
+        (None, ..) | (_, false, _) => (Persistence::Close, After::Drain),
         (Some(left), true, false) => (Persistence::Keep, After::Next(left)),
         (Some(left), true, true) => (Persistence::KeepOld, After::Next(left)),
     }

@@ -144,6 +144,9 @@ pub enum Persistence {
 }
 
 impl Persistence {
+    /// All, each at the place that its number says.
+    pub(crate) const ALL: [Self; 3] = [Self::Keep, Self::KeepOld, Self::Close];
+
     /// The end of a head: the field where there is one, and the empty line.
     pub fn tail(self) -> &'static [u8] {
         match self {

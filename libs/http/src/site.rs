@@ -74,9 +74,9 @@ pub struct Resource {
     form: String,
     /// The fields that answers with parts of it have too (RFC 9110 §15.3.7).
     fields: String,
-    /// The usual response in one piece, for each [`Persistence`]: its head, the tail, and the body
-    /// if that is short. Of others than files and error pages it is the head alone; of a redirect,
-    /// up to the end of its path.
+    /// The usual response in one piece, once for each [`Persistence`]: its head, the tail, and the
+    /// body if that is short. Of others than files and error pages it is the head alone; of a
+    /// redirect, up to the end of its path.
     answers: [&'static [u8]; 3],
     /// Bytes of the head, without its tail.
     head_length: usize,
@@ -324,8 +324,7 @@ impl Resource {
     fn set_answer(&mut self, head: Box<[u8]>) {
         self.head_length = head.len();
         let body = if self.is_short() { self.content } else { &[] };
-        let all = [Persistence::Keep, Persistence::KeepOld, Persistence::Close];
-        self.answers = all.map(|persistence| kept([&head, persistence.tail(), body].concat()));
+        self.answers = Persistence::ALL.map(|persistence| kept([&head, persistence.tail(), body].concat()));
     }
 }
 

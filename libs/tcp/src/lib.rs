@@ -19,7 +19,7 @@
 //! What listens is no connection: whoever finds no connection for a segment answers a SYN for a
 //! port that is listened on by [`Connection::accept`], and anything else by [`reset_for`]. Who
 //! keeps nothing of a SYN answers by [`answer_to`], and begins with [`Connection::resume`]. Of a
-//! connection in TIME-WAIT a [`TimeWait`] is enough.
+//! connection in TIME-WAIT, or in FIN-WAIT-2 where nobody reads on, a [`TimeWait`] is enough.
 //!
 //! # Parts
 //!

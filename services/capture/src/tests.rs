@@ -42,7 +42,7 @@ impl World {
         let (net, mirror) = (client(OWN, BUFFERS, BUFFER_SIZE), client(OWN, BUFFERS, BUFFER_SIZE));
         let settings = settings().with_addresses("10.0.0.1/24", "").expect("an address");
         let mut stack = Stack::new(Client::new(net), settings);
-        stack.listen(80);
+        stack.listen_for_requests(80);
         let capture = Capture::with(Client::new(mirror), stack, Mac::new(OWN), 64 * 1024, 2048);
         let mut world = Self { capture, net: Far::new(&net), mirror: Far::new(&mirror), peerings: BTreeMap::new() };
         (0..4).for_each(|_| world.turn());

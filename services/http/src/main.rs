@@ -38,10 +38,10 @@ const TURNS: usize = 64;
 const ROUNDS: u32 = 64;
 
 /// How long a client may be silent after it has acknowledged its last response, until it ends the
-/// connection too.
+/// connection too, where the stack is not left to wait for that.
 const LINGER: time::Duration = time::Duration::from_secs(5);
 
-/// How long a client may go on sending after it has acknowledged its last response.
+/// How long a client may go on sending then.
 const FAREWELL: time::Duration = time::Duration::from_secs(30);
 
 /// How long one rendering of the system's state serves.
@@ -253,7 +253,7 @@ fn settings(config: &Config) -> Settings {
         connections: config.connections as usize,
         receive_buffer: limits::HEAD,
         send_buffer: config.send_buffer as usize,
-        patience: config.response_timeout,
+        release_timeout: config.response_timeout,
         ..Settings::default()
     };
     let (address, gateway) = (config.address.unwrap_or(""), config.gateway.unwrap_or(""));

@@ -53,13 +53,13 @@ impl Default for Head {
 }
 
 impl Route {
-    /// From the station `mac`, to where segments with this key come from, which is reached through
-    /// the station `link`.
-    pub(super) fn new(mac: Link, link: Link, key: &Key, is_version_4: bool) -> Self {
+    /// From the station `own`, to where segments with this key come from, which is reached through
+    /// the station `next_hop`.
+    pub(super) fn new(own: Link, next_hop: Link, key: &Key, is_version_4: bool) -> Self {
         let mut head = [0; LONGEST];
         let (ethernet, ip) = head.split_at_mut(ETHERNET_HEADER);
-        put(ethernet, ethernet::DESTINATION, link);
-        put(ethernet, ethernet::SOURCE, mac);
+        put(ethernet, ethernet::DESTINATION, next_hop);
+        put(ethernet, ethernet::SOURCE, own);
         let mut sum = Sum::ZERO;
         // Addresses lie in a key as they lie in a packet.
         if is_version_4 {

@@ -29,7 +29,7 @@ pub(super) struct UnmatchedSegment {
 impl UnmatchedSegment {
     /// Reads the segment that was found in a frame; returns its payload. None where it is damaged,
     /// not for this station, or from nobody who could be answered: then some of it may have been
-    /// read.
+    /// read. In place, since it is large to be moved.
     #[inline(always)]
     pub(super) fn read<'a>(&mut self, frame: &'a [u8], segment: &Segment, station: &Station) -> Option<&'a [u8]> {
         let ethernet = Ethernet::at(frame, 0)?;

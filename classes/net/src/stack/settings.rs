@@ -15,8 +15,8 @@ pub struct Settings {
     pub gateway: Option<Ipv4Addr>,
     /// Whether to speak IPv6.
     pub ipv6: bool,
-    /// TCP connections at a time. Half-open ones take no place, nor do those that are over and wait
-    /// (TIME-WAIT).
+    /// TCP connections at a time. Half-open ones take no place, nor do those that are over, nor
+    /// those whose clients are to speak first and have said nothing.
     pub connections: usize,
     /// Bytes received and not yet taken, per connection, at first: its window.
     pub receive_buffer: usize,
@@ -29,7 +29,7 @@ pub struct Settings {
     pub send_buffer: usize,
     /// How long the peer of a connection that the application has released may acknowledge nothing
     /// of what was sent to it; each byte gives as long again.
-    pub patience: Duration,
+    pub release_timeout: Duration,
 }
 
 impl Default for Settings {
@@ -44,7 +44,7 @@ impl Default for Settings {
             largest_receive_buffer: 0,
             receive_pool: 0,
             send_buffer: 8192,
-            patience: Duration::from_secs(20),
+            release_timeout: Duration::from_secs(20),
         }
     }
 }

@@ -15,8 +15,8 @@ pub(super) struct Station {
     pub(super) mac: [u8; 6],
     /// 0 for none.
     pub(super) ipv4: u32,
-    /// Everybody of its network of IPv4; 0 for none.
-    everybody: u32,
+    /// The broadcast address of its network of IPv4; 0 for none.
+    broadcast: u32,
     /// All zero for none.
     pub(super) ipv6: [[u64; 2]; ADDRESSES - 1],
 }
@@ -31,7 +31,7 @@ impl Station {
                     let last =
                         Ipv4Addr::from_bits(address.to_bits() | u32::MAX.checked_shr(own.length().into()).unwrap_or(0));
                     all.ipv4 = u32::from_le_bytes(address.octets());
-                    all.everybody = if own.is_everybody(last) { u32::from_le_bytes(last.octets()) } else { 0 };
+                    all.broadcast = if own.is_everybody(last) { u32::from_le_bytes(last.octets()) } else { 0 };
                 }
                 IpAddr::V4(_) => {}
                 IpAddr::V6(address) => {
@@ -52,7 +52,7 @@ impl Station {
             local == self.ipv4
                 && local != 0
                 && remote != local
-                && remote != self.everybody
+                && remote != self.broadcast
                 && is_host(Ipv4Addr::from(remote.to_le_bytes()))
         } else {
             ![key.local, key.remote].contains(&[0, 0])

@@ -76,7 +76,7 @@ pub(super) struct Slot {
     previous: u16,
     /// The next slot whose key has the same hash.
     chained: u16,
-    /// When it got on for the last time: came to rest, or had something acknowledged.
+    /// When it got on for the last time: came to rest, had something acknowledged, or was released.
     pub(super) since: Instant,
     /// When the peer was known to have taken something for the last time.
     pub(super) confirmed: Instant,

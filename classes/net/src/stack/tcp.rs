@@ -64,11 +64,9 @@ pub(super) struct Tcp {
     /// Where what is between them comes from.
     pool: Pool,
     /// How long the peer of a released connection may acknowledge nothing.
-    patience: Duration,
+    release_timeout: Duration,
     stamp_offset: u32,
-    listeners: [u16; LISTENERS],
-    /// A bit for each of those whose clients speak first.
-    patient: u8,
+    listeners: [Listener; LISTENERS],
     /// Slots that may have something to send or a new state.
     dirty: Vec<u16>,
     events: VecDeque<u16>,
@@ -82,6 +80,15 @@ pub(super) struct Tcp {
     crowded: u64,
     pub(super) evicted: u64,
     pub(super) resets: u64,
+}
+
+/// A port that is listened on.
+#[derive(Clone, Copy, Default)]
+struct Listener {
+    /// 0 for none.
+    port: u16,
+    /// Whether its clients speak first, and so a connection begins with what they say.
+    awaits_request: bool,
 }
 
 /// What became of a frame.
@@ -115,10 +122,9 @@ impl Tcp {
             station: Station::default(),
             windows: Inbox::windows(settings.receive_buffer, settings.largest_receive_buffer),
             pool: Pool::new(settings.receive_pool, settings.receive_buffer),
-            patience: settings.patience,
+            release_timeout: settings.release_timeout,
             stamp_offset: secrets.stamps,
-            listeners: [0; LISTENERS],
-            patient: 0,
+            listeners: [Listener::default(); LISTENERS],
             dirty: Vec::with_capacity(count),
             events: VecDeque::with_capacity(count),
             wheel: Wheel::new(count, ticks(STEP), now),
@@ -131,26 +137,24 @@ impl Tcp {
         }
     }
 
-    /// Listens on `port`, whose clients speak first if it `is_patient`.
+    /// Listens on `port`, whose clients speak first if it `awaits_request`.
     #[inline(never)]
-    pub(super) fn listen(&mut self, port: u16, is_patient: bool) {
-        let Some(index) = self.listeners.iter().position(|place| *place == 0 || *place == port) else {
-            return culm::error!("port {port} is not listened on: a stack listens on at most {LISTENERS} ports");
-        };
-        self.listeners[index] = port;
-        self.patient = self.patient & !(1 << index) | u8::from(is_patient) << index;
+    pub(super) fn listen(&mut self, port: u16, awaits_request: bool) {
+        if let Some(place) = self.listeners.iter_mut().find(|place| [0, port].contains(&place.port)) {
+            *place = Listener { port, awaits_request };
+        } else {
+            culm::error!("port {port} is not listened on: a stack listens on at most {LISTENERS} ports");
+        }
+    }
+
+    #[inline]
+    fn listener(&self, port: u16) -> Option<&Listener> {
+        self.listeners.iter().find(|listener| port != 0 && listener.port == port)
     }
 
     #[inline]
     fn listens(&self, port: u16) -> bool {
-        port != 0 && self.listeners.contains(&port)
-    }
-
-    /// Whether the clients of this port, which is listened on, speak first.
-    #[inline]
-    fn is_patient(&self, port: u16) -> bool {
-        let index = self.listeners.iter().position(|place| *place == port);
-        index.is_some_and(|index| self.patient >> index & 1 == 1)
+        self.listener(port).is_some()
     }
 
     /// SYNs that came.
@@ -272,17 +276,14 @@ impl Tcp {
         transmitter: &mut Transmitter,
         times: Times,
     ) {
-        let is_listened = self.listens(segment.local_port);
-        if is_listened
-            && self.is_patient(segment.local_port)
-            && segment.only_acknowledges(frame)
-            && self.syn_queue.may_begin(hash, times.now)
-        {
-            // The client's first words bring the same proof.
+        let listener = self.listener(segment.local_port).copied();
+        let is_silent = listener.is_some_and(|listener| listener.awaits_request) && segment.only_acknowledges(frame);
+        if is_silent && self.syn_queue.may_begin(hash, times.now) {
+            // What the client says first brings the same proof.
             return;
         }
         let over = self.time_waits.find(hash, times.now).copied();
-        let is_opening = is_listened && segment.opens();
+        let is_opening = listener.is_some() && segment.opens();
         let mut candidate = None;
         if is_opening && over.is_none() {
             candidate = self.syn_queue.consider(hash, times.now);
@@ -292,22 +293,25 @@ impl Tcp {
         }
         let mut stray = UnmatchedSegment::default();
         let Some(payload) = stray.read(frame, segment, &self.station) else { return };
-        if is_opening && over.is_some_and(|over| over.succeeded_by(&stray.header).is_some()) {
-            // One that may be an old one is the old connection's (RFC 6191 §2).
-            candidate = self.syn_queue.consider(hash, times.now);
-            if candidate.is_none() {
-                return;
-            }
-        }
         if let Some(candidate) = candidate {
             return self.syn_queue.push(stray, candidate);
         }
-        if is_listened && segment.acknowledges() {
+        if is_opening && over.is_some_and(|over| over.succeeded_by(&stray.header).is_some()) {
+            // One that may be an old one is the old connection's (RFC 6191 §2).
+            if let Some(candidate) = self.syn_queue.consider(hash, times.now) {
+                self.syn_queue.push(stray, candidate);
+            }
+            return;
+        }
+        if listener.is_some() && segment.acknowledges() {
             let (theirs, ours) = (stray.header.sequence - 1, stray.header.acknowledgement - 1);
             // The network may bring the segment again by which the connection began that is over:
             // it must not begin another one, with the same request.
             let is_first = over.is_none_or(|over| over.initial() != ours) && !self.begun.has(hash, ours.0);
             if is_first && let Some(offer) = self.cookies.check(&segment.key, theirs.0, ours.0, times.tcp) {
+                if is_silent {
+                    return;
+                }
                 if over.is_some() {
                     self.time_waits.forget(hash);
                 }
@@ -485,7 +489,7 @@ impl Tcp {
         let slot = &mut self.table[index];
         match (slot.phase(), slot.connection.state()) {
             (Phase::Closing, State::Closed) => return self.free(index),
-            // What came is acknowledged, and nothing is left to be sent.
+            // Nothing is left to be sent.
             (Phase::Closing, State::TimeWait | State::FinWait2) => {
                 if let Some(rest) = slot.connection.time_wait() {
                     self.time_waits.keep(slot.hash, rest, now);
@@ -498,7 +502,7 @@ impl Tcp {
         let slot = &self.table[index];
         let next = next.unwrap_or(Instant::NEVER);
         let is_closing = slot.phase() == Phase::Closing;
-        self.wheel.set(index, if is_closing { next.min(slot.since + self.patience) } else { next });
+        self.wheel.set(index, if is_closing { next.min(slot.since + self.release_timeout) } else { next });
     }
 
     /// Puts an open connection into the list of its phase: open, idle, or awaiting its first
@@ -544,7 +548,7 @@ impl Tcp {
     fn expire(&mut self, index: usize, times: Times) {
         let slot = &mut self.table[index];
         match slot.phase() {
-            Phase::Closing if times.now >= slot.since + self.patience => {
+            Phase::Closing if times.now >= slot.since + self.release_timeout => {
                 slot.abort();
                 self.resets += 1;
             }

@@ -10,6 +10,7 @@ mod names;
 mod others;
 mod overload;
 mod released;
+mod requests_first;
 mod reuse;
 mod segments;
 mod station;

@@ -1,5 +1,5 @@
 //! Connections that are over, for as long as late segments of theirs may come (TIME-WAIT, RFC 9293
-//! §3.6.1).
+//! §3.6.1), or the end of a peer to whom nobody listens (FIN-WAIT-2).
 //!
 //! A place with its buffers is free once both sides have closed, or this side has, the peer knows,
 //! and nobody reads on (FIN-WAIT-2): what is left is a record of some bytes here. So a peer that

@@ -139,10 +139,15 @@ impl Connection {
 
     /// Ends this side after a request of which nothing is left to be read, and leaves the rest to
     /// the transport, if it can do that.
-    pub(super) fn part<S: Stream, R: Renderer, F: Files>(&mut self, stream: &mut S, shared: &mut Shared<R, F>) -> Step {
+    pub(super) fn release<S: Stream, R: Renderer, F: Files>(
+        &mut self,
+        stream: &mut S,
+        shared: &mut Shared<R, F>,
+    ) -> Step {
         if !stream.finishes_alone() {
             return self.finish(stream, shared);
         }
+        // What the response held was given back.
         self.phase = Phase::Draining(shared.now);
         Step::Over
     }

@@ -3,6 +3,7 @@
 //! few bytes that the connection's own place need not wait.
 
 use super::receive::Challenges;
+use super::timers::Acknowledgement;
 use super::{Connection, State};
 use crate::header::{Flags, Header};
 use crate::options::{Options, Timestamps};
@@ -45,7 +46,7 @@ impl TimeWait {
     /// was acknowledged, once more (RFC 9293, §3.10.7.4), or what the segment brings of what the
     /// peer has not sent before. There is none to what only acknowledges
     /// this side's end, to a reset, which must not end the wait either (RFC 1337, §3, F1), and to
-    /// more than a few segments a second (RFC 5961, §7).
+    /// more than a few segments a second (RFC 5961, §7) that bring nothing.
     ///
     /// A reset that answers what was said here shows that whoever has the peer's address and port
     /// knows of no such connection: another host behind the same translator, whose SYN seemed old.
@@ -106,9 +107,9 @@ impl TimeWait {
         (is_syn && (is_new || self.is_unknown)).then_some(self.nxt + DISTANCE)
     }
 
-    /// Returns whether a segment with `length` bytes of payload, for which there was an
-    /// [`Self::answer`], is the peer's end, which may come again because its acknowledgement was
-    /// lost: then the wait begins anew (RFC 9293, §3.10.7.4, eighth).
+    /// Returns whether a segment with `length` bytes of payload, after [`Self::answer`] has taken
+    /// it, is the peer's end, which may come again because its acknowledgement was lost: then the
+    /// wait begins anew (RFC 9293, §3.10.7.4, eighth).
     pub fn is_end(&self, segment: &Header, length: u32) -> bool {
         let is_fin = segment.flags.without(Flags::PSH) == Flags::FIN.with(Flags::ACK);
         is_fin && self.is_ended && segment.sequence + length + 1 == self.next
@@ -117,11 +118,13 @@ impl TimeWait {
 
 impl Connection<'_> {
     /// Returns what is to be kept of this connection in its place, if it is in TIME-WAIT, or in
-    /// FIN-WAIT-2 and has all that the peer has sent; to be asked after [`Self::transmit`], which
-    /// may still have to acknowledge the peer's end, and in FIN-WAIT-2 only if nobody reads on.
+    /// FIN-WAIT-2 where nothing has come out of turn and all is acknowledged; to be asked after
+    /// [`Self::transmit`], which may still have to acknowledge the peer's end, and in FIN-WAIT-2
+    /// only if nobody reads on.
     pub fn time_wait(&self) -> Option<TimeWait> {
         let is_ended = self.state == State::TimeWait;
-        let is_waiting = is_ended || self.state == State::FinWait2 && !self.incoming.has_holes();
+        let has_all = !self.incoming.has_holes() && self.acknowledgement == Acknowledgement::None;
+        let is_waiting = is_ended || self.state == State::FinWait2 && has_all;
         let window = Range { start: self.incoming.next, end: self.announced }.length() >> self.receive_scale;
         is_waiting.then(|| TimeWait {
             initial: self.settings.initial,

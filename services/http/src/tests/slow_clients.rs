@@ -63,7 +63,7 @@ fn component(connection: NetClient) -> Http {
     let settings = Settings { connections: 4, receive_buffer: limits::HEAD, send_buffer: 8192, ..Settings::default() };
     let mut stack =
         Stack::new(Client::new(connection), settings.with_addresses("10.0.0.1/24", "").expect("an address"));
-    stack.listen(80);
+    stack.listen_for_requests(80);
     let hour = time::ticks(Duration::from_secs(3600));
     let response = time::ticks(RESPONSE);
     let timeouts = Timeouts { idle: hour, request: hour, response, linger: hour, farewell: hour, fresh: 1 };

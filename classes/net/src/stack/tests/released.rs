@@ -1,8 +1,8 @@
-//! Connections that the application has released, and those that it has not been told of: neither
-//! keeps a place from others.
+//! Connections that the application has released: their peers get what was sent to them, and keep
+//! no place from others.
 
 use super::crowd::server;
-use super::lan::{Lan, echo};
+use super::lan::Lan;
 use super::station::{ACK, FIN, RST, Station, addressee};
 use crate::stack::table::Phase;
 use crate::stack::{Event, Stack};
@@ -86,6 +86,23 @@ fn a_peer_that_does_not_end_its_side_keeps_no_place() {
     assert!(matches!(station.receive(&mut lan)[..], [(RST, _)]));
 }
 
+/// What comes with the acknowledgement of this side's end is acknowledged too, though not at once:
+/// the place waits for that.
+#[test]
+fn what_comes_with_the_acknowledgement_of_the_end_is_acknowledged() {
+    let mut lan = server(1);
+    lan.server = answer_briefly;
+    let mut station = Station::new(0);
+    station.shake_hands(&mut lan);
+    station.send(&mut lan, ACK, b"pay");
+    lan.pass(5);
+    let _ = station.receive(&mut lan);
+    station.send(&mut lan, ACK, b"more");
+    lan.pass(100);
+    assert_eq!(acknowledged(&lan, &station), [station.next]);
+    assert_eq!(lan.stack.tcp.count(Phase::Free), 1);
+}
+
 /// A peer has twenty seconds to acknowledge something, and twenty more after that: it gets all, as
 /// slow as it may be. One that acknowledges nothing is given up.
 #[test]
@@ -112,59 +129,4 @@ fn a_slow_reader_gets_what_was_sent_before_the_release() {
         let is_reset = station.receive(&mut lan).iter().any(|(flags, _)| flags & RST != 0);
         assert_eq!((lan.stack.tcp.count(Phase::Free), is_reset), (1, last != 9));
     }
-}
-
-/// A stack with one place, whose clients speak first.
-fn patient() -> Lan {
-    let mut lan = Lan::fixed(1);
-    lan.server = echo;
-    lan.stack.listen_for_requests(80);
-    lan
-}
-
-/// Where clients speak first there is no connection before that, and no place is taken, whatever
-/// they wait for: so all of them are let in, and each is served when it speaks.
-#[test]
-fn clients_that_have_said_nothing_have_no_place() {
-    let mut lan = patient();
-    let mut stations: Vec<_> = (0..5).map(Station::new).collect();
-    for station in &mut stations {
-        station.open(&mut lan);
-        // Once more, as the network may have it.
-        station.send(&mut lan, ACK, b"");
-        lan.pass(300);
-        assert!(station.receive(&mut lan).is_empty());
-    }
-    assert_eq!((lan.stack.tcp.count(Phase::Free), lan.events, lan.stack.counts().opened), (1, 0, 0));
-    for station in &mut stations {
-        station.exchange(&mut lan, b"hello");
-        station.exchange(&mut lan, b"hello again");
-        station.send(&mut lan, ACK | FIN, b"");
-        lan.pass(5);
-        assert!(station.receive(&mut lan).iter().any(|(flags, _)| flags & FIN != 0));
-        station.send(&mut lan, ACK, b"");
-        lan.pass(5);
-    }
-    assert_eq!((lan.stack.tcp.count(Phase::Free), lan.stack.counts().opened), (1, 5));
-    assert_eq!((lan.stack.counts().evicted, lan.stack.counts().resets), (0, 0));
-}
-
-/// One that ends without a word is answered by an end, and one that speaks too late by a reset.
-#[test]
-fn a_client_that_says_nothing_may_end_and_may_not_come_late() {
-    let mut lan = patient();
-    let mut station = Station::new(0);
-    station.open(&mut lan);
-    station.send(&mut lan, ACK | FIN, b"");
-    lan.pass(5);
-    assert!(station.receive(&mut lan).iter().any(|(flags, _)| flags & FIN != 0));
-    station.send(&mut lan, ACK, b"");
-    lan.pass(5);
-    assert_eq!(lan.stack.tcp.count(Phase::Free), 1);
-    let mut late = Station::new(1);
-    late.open(&mut lan);
-    lan.pass(70_000);
-    late.send(&mut lan, ACK, b"hello");
-    lan.pass(5);
-    assert!(matches!(late.receive(&mut lan)[..], [(RST, _)]));
 }
