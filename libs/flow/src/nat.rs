@@ -349,11 +349,11 @@ impl Nat {
     }
 
     fn inner_hash(&self, protocol: u8, inner: SocketAddrV4, pool: usize) -> u64 {
-        self.key.hash(&[word(protocol, inner), pool as u64])
+        self.key.place(&[word(protocol, inner), pool as u64])
     }
 
     fn outer_hash(&self, protocol: u8, outer: SocketAddrV4) -> u64 {
-        self.key.hash(&[word(protocol, outer)])
+        self.key.place(&[word(protocol, outer)])
     }
 }
 

@@ -92,7 +92,7 @@ impl Packed {
     pub fn hash(&self, key: &Key) -> u64 {
         let [first, source, _, destination, _] = self.0;
         // Two words less are most of the work for IPv4. The first word says which it is.
-        if first & Self::BOTH_V6 == 0 { key.hash(&[first, source << 32 | destination]) } else { key.hash(&self.0) }
+        if first & Self::BOTH_V6 == 0 { key.place(&[first, source << 32 | destination]) } else { key.place(&self.0) }
     }
 
     /// Returns the tuple; `None` if these words are none of one.

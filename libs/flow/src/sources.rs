@@ -103,7 +103,7 @@ impl Sources {
                     return;
                 };
                 self.prefixes[source as usize] = prefix;
-                self.index.insert(source, self.key.hash(&prefix));
+                self.index.insert(source, self.key.place(&prefix));
                 source
             }
         };
@@ -136,7 +136,7 @@ impl Sources {
     }
 
     fn find(&self, prefix: [u64; 2]) -> Option<u32> {
-        self.index.candidates(self.key.hash(&prefix)).find(|source| self.prefixes[*source as usize] == prefix)
+        self.index.candidates(self.key.place(&prefix)).find(|source| self.prefixes[*source as usize] == prefix)
     }
 
     fn oldest(&self, source: u32, kind: Kind) -> Option<u32> {
