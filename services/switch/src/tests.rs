@@ -3,11 +3,12 @@
 mod bridging;
 
 use crate::{Switch, ports};
+use core::sync::atomic::AtomicU64;
 use culm::connection::{NetClient, NetProviderClient};
 use culm::testing::{channels, deadline, set_time, take_log};
 use culm::time::{self, Duration};
 use culm::{Component, Region};
-use culm_bridge::counts::Counts;
+use culm_bridge::counts::{COUNT_WORDS, Count, Counts, View};
 use culm_net::provider::Port;
 use culm_net::testing::{self, Peer, frame, provider_of, write_packet};
 use culm_net::{Client, Descriptor, ETHERNET_HEADER, Mac, PacketHeader};
@@ -99,6 +100,18 @@ fn counted(clients: Vec<Port>, uplinks: Vec<Client>, options: &[(&str, &str)], c
     let bridge = ports::bridge(&clients, &uplinks, table, options.iter().copied());
     let clients = clients.into_iter().map(|(port, _)| port).collect();
     Switch::new(clients, uplinks.into_iter().map(|(uplink, _)| uplink).collect(), bridge, counts)
+}
+
+/// Returns words for counts.
+fn words() -> &'static [AtomicU64] {
+    (0..COUNT_WORDS).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak()
+}
+
+/// Returns what is shown of counts.
+fn shown(words: &[AtomicU64]) -> String {
+    let mut shown = String::new();
+    View::new(words).write_json(&mut shown).expect("a string takes all");
+    shown
 }
 
 /// Returns the connections of the switch and a client, with buffers of so many bytes.
@@ -204,6 +217,44 @@ fn a_frame_too_long_for_the_uplink_is_told() {
     assert_eq!(sent, [1526, 72]);
     let log = take_log();
     assert_eq!(log.matches("a client's frame of 3000 bytes is dropped: the uplink takes 2036").count(), 1, "{log}");
+}
+
+/// What was to go out by a port that has no place, or not so much, is counted there.
+#[test]
+fn a_port_counts_what_finds_no_place() {
+    let words = words();
+    let counts = Counts::new(words, ["client0", "client1", "uplink"].into_iter());
+    let pairs = [0, 1].map(|client| connections(client, 4096));
+    // The first client is reached over it.
+    let (device, uplink) = connections(0, SIZE);
+    let mut lender = Peer::<Descriptor>::new(device.tx_filled, device.tx_free);
+    let ports = pairs.iter().map(|(provider, _)| Port::new(provider)).collect();
+    let switch = counted(ports, vec![Client::new(uplink)], &[], counts);
+    let mut world = World { switch, clients: pairs.iter().map(|(_, client)| Client::new(*client)).collect() };
+    world.meet();
+    let _ = lender.take();
+    world.meet();
+    lender.send(&[0, 1, 2].map(|number| Descriptor::empty(number * SIZE)));
+    // The second client takes none back: its buffers are used up.
+    for count in [BUFFERS, 7] {
+        world.send(0, 1, 60, count);
+        world.switch.turn();
+    }
+    // One that the uplink does not take, and one more than it has buffers.
+    for length in [3000, 60, 60, 60, 60] {
+        world.send(0, 9, length, 1);
+        world.switch.turn();
+    }
+    let count = |port: usize, which: Count| -> usize {
+        let shown = shown(words);
+        let port = shown.split('}').nth(port).expect("the port");
+        let (_, name) = Count::ALL.iter().find(|(known, _)| *known == which).expect("it has a name");
+        let (_, number) = port.split_once(&format!("\"{name}\":")).expect("the count");
+        number.split(',').next().and_then(|number| number.parse().ok()).expect("a number")
+    };
+    let each =
+        [0, 1, 2].map(|port| [Count::FramesIn, Count::FramesOut, Count::NoPlace].map(|which| count(port, which)));
+    assert_eq!(each, [[BUFFERS + 12, 0, 0], [0, BUFFERS, 7], [0, 3, 2]]);
 }
 
 /// A switch with two clients, and what stands behind its uplink.

@@ -1,11 +1,10 @@
 //! Frames between clients and two networks outside, which the switch joins to one.
 
-use super::{SIZE, connections, counted, mac};
+use super::{SIZE, connections, counted, mac, shown, words};
 use crate::Switch;
-use core::sync::atomic::AtomicU64;
 use culm::Region;
 use culm::connection::NetClient;
-use culm_bridge::counts::{COUNT_WORDS, Counts, View};
+use culm_bridge::counts::Counts;
 use culm_net::checksum;
 use culm_net::header::flags::NEEDS_CHECKSUM;
 use culm_net::provider::Port;
@@ -235,7 +234,7 @@ fn a_mirror_is_given_what_comes_by_other_ports_and_gives_nothing() {
 /// the reason is about.
 #[test]
 fn ports_count_what_comes_and_goes_and_why_something_does_not() {
-    let words: &[AtomicU64] = (0..COUNT_WORDS).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
+    let words = words();
     let counts = Counts::new(words, ["web", "capture", "uplink", "uplink2"].into_iter());
     let options = [("client0", "vlan 10"), ("client1", "mirror"), ("uplink", "trunk 10"), ("uplink2", "vlan 30")];
     let mut world = World::counted(&options, counts);
@@ -259,26 +258,21 @@ fn ports_count_what_comes_and_goes_and_why_something_does_not() {
         port("uplink", [3, 3 * length + 8, 1, length + 4, 0, 0, 0, 1, 1]),
         port("uplink2", [0; 9]),
     ];
-    let mut shown = String::new();
-    View::new(words).write_json(&mut shown).expect("a string takes all");
-    assert_eq!(shown, std::format!("[{}]", expected.join(",")));
+    assert_eq!(shown(words), std::format!("[{}]", expected.join(",")));
 
     let options =
         [("client0", "isolated"), ("client1", "isolated"), ("uplink", "isolated storm 4"), ("uplink2", "isolated")];
     let counts = Counts::new(words, ["web", "other", "uplink", "uplink2"].into_iter());
     let mut world = World::counted(&options, counts);
     world.comes(0, &sent);
-    let mut shown = String::new();
-    View::new(words).write_json(&mut shown).expect("a string takes all");
-    assert!(shown.contains(&port("web", [1, length, 0, 0, 0, 0, 1, 0, 0])), "{shown}");
+    let shows = |line: String| assert!(shown(words).contains(&line), "{}", shown(words));
+    shows(port("web", [1, length, 0, 0, 0, 0, 1, 0, 0]));
 
     let counts = Counts::new(words, ["web", "other", "uplink", "uplink2"].into_iter());
     let mut world = World::counted(&[("uplink", "storm 4")], counts);
     for _ in 0..3 {
         world.comes(2, &far);
     }
-    let mut shown = String::new();
-    View::new(words).write_json(&mut shown).expect("a string takes all");
-    assert!(shown.contains(&port("web", [0, 0, 1, length, 0, 0, 0, 0, 0])), "{shown}");
-    assert!(shown.contains(&port("uplink", [3, 3 * length, 0, 0, 0, 2, 0, 0, 0])), "{shown}");
+    shows(port("web", [0, 0, 1, length, 0, 0, 0, 0, 0]));
+    shows(port("uplink", [3, 3 * length, 0, 0, 0, 2, 0, 0, 0]));
 }
