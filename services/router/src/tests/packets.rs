@@ -3,6 +3,8 @@
 
 use super::*;
 use culm_flow::{Transport, flags};
+use culm_ip::neighbour::{LONGEST, discovery};
+use culm_net::header::segmentation::{TCP_4, TCP_6};
 use proptest::prelude::*;
 
 const HOST: &str = "10.0.1.7";
@@ -222,6 +224,72 @@ fn segments_that_may_be_divided_fit_a_narrow_network() {
     world.router.take(INNER, header, &frame(link(INNER), neighbour(INNER), &bytes), &mut sent);
     let lengths: Vec<_> = sent.0.iter().map(|(_, frame)| frame.len() - ETHERNET_HEADER).collect();
     assert_eq!(lengths, [1280, 1280, 372]);
+}
+
+/// Cards that divide packets of one kind of segmentation, and keep the length of each frame that is
+/// sent, with what they are to do with it.
+struct Dividing {
+    kind: u8,
+    sent: Vec<(usize, u8)>,
+}
+
+impl Cards for Dividing {
+    fn send(&mut self, _: usize, length: usize, write: impl FnOnce(&mut [u8]) -> Option<PacketHeader>) -> bool {
+        let header = write(&mut vec![0; length]);
+        self.sent.extend(header.map(|header| (length, header.segmentation)));
+        header.is_some()
+    }
+
+    fn send_segments(&mut self, _: usize, length: usize, kind: u8, _: u16, write: impl FnOnce(&mut [u8])) -> bool {
+        write(&mut vec![0; length]);
+        self.sent.push((length, kind));
+        true
+    }
+
+    fn divides(&mut self, _: usize, kind: u8) -> bool {
+        kind == self.kind
+    }
+
+    fn offloads_checksum(&mut self, _: usize) -> bool {
+        true
+    }
+}
+
+/// A packet of many segments is left to a card that divides TCP over its version of IP, and divided
+/// here for any other.
+#[test]
+fn segments_are_left_to_a_card_that_divides_their_kind() {
+    const SEGMENT: usize = 1000;
+    for (divides, kind) in [(TCP_4, TCP_4), (TCP_4, TCP_6), (TCP_6, TCP_4), (TCP_6, TCP_6)] {
+        let mut world = World::with("default deny\nallow in inner out outer\n", 1500);
+        let mut bytes = if kind == TCP_4 {
+            world.pass(INNER, &udp((HOST, 1001), (PEER, 53), 0));
+            tcp((HOST, 999), (PEER, 80), flags::SYN, [5, 0])
+        } else {
+            // The gateway asks for the router, which knows it then.
+            let (source, target) = (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1), "2001:db8::2".parse().expect("one"));
+            let mut question = [0; LONGEST];
+            let length = discovery::question(source, neighbour(OUTER), target, Some(link(OUTER))).write(&mut question);
+            world.pass(OUTER, &question[..length.expect("it fits")]);
+            tcp(("2001:db8:1::7", 999), ("2001:db8:9::9", 80), flags::SYN, [5, 0])
+        };
+        let headers = ETHERNET_HEADER + bytes.len();
+        bytes.extend([7; 2 * SEGMENT]);
+        if kind == TCP_4 {
+            let total = (bytes.len() as u16).to_be_bytes();
+            bytes = change(change(bytes, 2, total[0]), 3, total[1]);
+        } else {
+            let payload = (bytes.len() as u16 - 40).to_be_bytes();
+            bytes[4..6].copy_from_slice(&payload);
+        }
+        let header =
+            PacketHeader { flags: 1, segmentation: kind, segment_size: SEGMENT as u16, ..PacketHeader::default() };
+        let mut cards = Dividing { kind: divides, sent: vec![] };
+        world.router.take(INNER, header, &frame(link(INNER), neighbour(INNER), &bytes), &mut cards);
+        let expected =
+            if divides == kind { vec![(headers + 2 * SEGMENT, kind)] } else { vec![(headers + SEGMENT, 0); 2] };
+        assert_eq!(cards.sent, expected, "{divides} {kind}");
+    }
 }
 
 proptest! {

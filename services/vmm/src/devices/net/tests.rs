@@ -7,8 +7,10 @@ use culm::Region;
 use culm::guest::MEMORY;
 use culm_guest::virtio::Memory;
 use culm_guest::virtio::testing::set_up;
+use culm_net::Descriptor;
+use culm_net::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD, SEGMENTATION_OFFLOAD_6};
 use culm_net::provider::Port;
-use culm_net::testing::{client, memory, provider_of};
+use culm_net::testing::{Peer, client, memory, provider_of, read_frame, write_packet};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// Where the parts of the guest's queues are, and behind them what it sends.
@@ -28,13 +30,15 @@ struct World {
     port: Port,
 }
 
-/// Returns a card over a connection of this many large buffers each way, of a link or not, and the
-/// other end of that.
-fn connected(linked: u32, large: u32) -> (Card, Port) {
-    const SMALL: usize = 8;
-    const LARGE: usize = 1 << 16;
-    let data = || memory(SMALL * 2048 + large as usize * LARGE, 0);
-    let client = NetClient {
+/// Buffers of a connection for frames that the link takes, and the bytes of all kinds.
+const SMALL: u32 = 8;
+const SMALL_SIZE: u32 = 2048;
+const LARGE_SIZE: u32 = 1 << 16;
+
+/// Returns a connection of this many large buffers each way, of a link or not.
+fn connection(linked: u32, large: u32) -> NetClient {
+    let data = || memory((SMALL * SMALL_SIZE + large * LARGE_SIZE) as usize, 0);
+    NetClient {
         linked,
         rx_large: large,
         tx_large: large,
@@ -42,23 +46,30 @@ fn connected(linked: u32, large: u32) -> (Card, Port) {
         tx_data: data(),
         rx_channel: 2,
         tx_channel: 3,
-        ..client(MAC, SMALL as u32, 2048)
-    };
+        ..client(MAC, SMALL, SMALL_SIZE)
+    }
+}
+
+/// Returns a card over such a connection, and the other end of that.
+fn connected(linked: u32, large: u32) -> (Card, Port) {
+    let client = connection(linked, large);
     let provider = provider_of(&client, 0, 1);
     let card = Card::new(client);
     (card, Port::new(&provider))
 }
 
+/// Returns the memory of a guest, and the device of a card that the guest has set up.
+fn guest(card: &Card) -> (GuestMemory, Net) {
+    let mut device = card.device();
+    set_up(&mut device.transport, feature::CHECKSUM | feature::HOST_TSO4 | feature::HOST_TSO6, &PLACES, 16);
+    (GuestMemory::new(Region::new(culm::testing::memory(SIZE as usize, 0))), device)
+}
+
 impl World {
     fn new() -> Self {
         let (card, port) = connected(0, 0);
-        let mut world = Self {
-            memory: GuestMemory::new(Region::new(culm::testing::memory(SIZE as usize, 0))),
-            device: card.device(),
-            card,
-            port,
-        };
-        set_up(&mut world.device.transport, feature::CHECKSUM | feature::HOST_TSO4 | feature::HOST_TSO6, &PLACES, 16);
+        let (memory, device) = guest(&card);
+        let mut world = Self { memory, device, card, port };
         for _ in 0..4 {
             world.settle();
         }
@@ -73,53 +84,95 @@ impl World {
         let _ = self.port.end_round();
         frames
     }
+}
 
-    /// The guest sends a packet of two segments of 1,000 bytes over IPv4, or over IPv6, the last
-    /// 500 of which are at `last`.
-    fn send_segments(&self, last: u64, over_6: bool) {
-        const SEGMENT: u16 = 1000;
-        let (kind, headers) = if over_6 { (TCP_6, HEADERS_6) } else { (segmentation::TCP_4, HEADERS) };
-        let mut head = vec![0; HEADER + headers];
-        let header = PacketHeader {
-            flags: NEEDS_CHECKSUM,
-            segmentation: kind,
-            header_length: headers as u16,
-            segment_size: SEGMENT,
-            checksum_start: headers as u16 - 20,
-            checksum_offset: 16,
-            ..PacketHeader::default()
-        };
-        header.write((&mut head[..HEADER]).try_into().expect("as long as that"));
-        let frame = &mut head[HEADER..];
-        frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 2]);
-        frame[6..12].copy_from_slice(&MAC);
-        frame[headers - 20 + 12] = 0x50;
-        if over_6 {
-            (frame[12], frame[13], frame[14], frame[14 + 6]) = (0x86, 0xdd, 0x60, 6);
-            frame[18..20].copy_from_slice(&(20 + 2 * SEGMENT).to_be_bytes());
-        } else {
-            (frame[12], frame[14], frame[14 + 9]) = (8, 0x45, 6);
-            frame[16..18].copy_from_slice(&(40 + 2 * SEGMENT).to_be_bytes());
-        }
-        self.memory.write(PACKET, &head).expect("inside");
-        let parts = [(PACKET, head.len() as u32), (PACKET + 1024, 1500), (last, 500)];
-        let [descriptors, driver, _] = PLACES[1];
-        for (number, (address, length)) in (0..).zip(parts) {
-            let has_next = u128::from(number < 2);
-            let word = u128::from(address) | u128::from(length) << 64 | has_next << 96 | (number + 1) << 112;
-            self.memory.write(descriptors + 16 * number as u64, &word.to_le_bytes()).expect("inside");
-        }
-        self.memory.store(driver + 2, 1).expect("inside");
+/// The guest sends a packet of two segments of 1,000 bytes over IPv4, or over IPv6, the last
+/// 500 of which are at `last`.
+fn send_segments(memory: &GuestMemory, last: u64, over_6: bool) {
+    const SEGMENT: u16 = 1000;
+    let (kind, headers) = if over_6 { (TCP_6, HEADERS_6) } else { (segmentation::TCP_4, HEADERS) };
+    let mut head = vec![0; HEADER + headers];
+    let header = PacketHeader {
+        flags: NEEDS_CHECKSUM,
+        segmentation: kind,
+        header_length: headers as u16,
+        segment_size: SEGMENT,
+        checksum_start: headers as u16 - 20,
+        checksum_offset: 16,
+        ..PacketHeader::default()
+    };
+    header.write((&mut head[..HEADER]).try_into().expect("as long as that"));
+    let frame = &mut head[HEADER..];
+    frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 2]);
+    frame[6..12].copy_from_slice(&MAC);
+    frame[headers - 20 + 12] = 0x50;
+    if over_6 {
+        (frame[12], frame[13], frame[14], frame[14 + 6]) = (0x86, 0xdd, 0x60, 6);
+        frame[18..20].copy_from_slice(&(20 + 2 * SEGMENT).to_be_bytes());
+    } else {
+        (frame[12], frame[14], frame[14 + 9]) = (8, 0x45, 6);
+        frame[16..18].copy_from_slice(&(40 + 2 * SEGMENT).to_be_bytes());
     }
+    memory.write(PACKET, &head).expect("inside");
+    let parts = [(PACKET, head.len() as u32), (PACKET + 1024, 1500), (last, 500)];
+    let [descriptors, driver, _] = PLACES[1];
+    for (number, (address, length)) in (0..).zip(parts) {
+        let has_next = u128::from(number < 2);
+        let word = u128::from(address) | u128::from(length) << 64 | has_next << 96 | (number + 1) << 112;
+        memory.write(descriptors + 16 * number as u64, &word.to_le_bytes()).expect("inside");
+    }
+    memory.store(driver + 2, 1).expect("inside");
 }
 
 #[test]
 fn a_packet_of_many_segments_is_divided() {
     for (over_6, headers) in [(false, HEADERS), (true, HEADERS_6)] {
         let mut world = World::new();
-        world.send_segments(PACKET + 4096, over_6);
+        send_segments(&world.memory, PACKET + 4096, over_6);
         let frames: Vec<_> = (0..3).flat_map(|_| world.settle()).collect();
         assert_eq!(frames, [headers + 1000; 2]);
+    }
+}
+
+/// What a device divides of TCP over one version of IP is left to it as it is, what it does not is
+/// divided here.
+#[test]
+fn a_packet_of_many_segments_is_left_to_a_device_that_divides_its_kind() {
+    for (offload, over_6, is_left) in [
+        (SEGMENTATION_OFFLOAD, false, true),
+        (SEGMENTATION_OFFLOAD, true, false),
+        (SEGMENTATION_OFFLOAD_6, false, false),
+        (SEGMENTATION_OFFLOAD_6, true, true),
+    ] {
+        let client = connection(0, 2);
+        let mut received = Peer::<Descriptor>::new(client.rx_free, client.rx_filled);
+        let mut sent = Peer::<Descriptor>::new(client.tx_filled, client.tx_free);
+        let mut card = Card::new(client);
+        let (memory, mut device) = guest(&card);
+        let mut carry = || {
+            let _ = card.carry(&mut device, &memory);
+        };
+        let mut empty = Vec::new();
+        for _ in 0..4 {
+            carry();
+            empty.extend(received.take());
+            assert_eq!(sent.take(), []);
+        }
+        let small = (0..SMALL).map(|number| Descriptor::empty(number * SMALL_SIZE));
+        let large = (0..2).map(|number| Descriptor::empty(SMALL * SMALL_SIZE + number * LARGE_SIZE));
+        sent.send(&small.chain(large).collect::<Vec<_>>());
+        // Each frame that comes tells what the device can do.
+        let buffer = empty[0];
+        let length = write_packet(&Region::new(client.rx_data), buffer.offset, &[0; 60]);
+        received.send(&[Descriptor { length, flags: CHECKSUM_OFFLOAD | offload, ..buffer }]);
+        carry();
+        send_segments(&memory, PACKET + 4096, over_6);
+        carry();
+        let headers = if over_6 { HEADERS_6 } else { HEADERS };
+        let frames: Vec<_> =
+            sent.take().iter().map(|packet| read_frame(&Region::new(client.tx_data), *packet).len()).collect();
+        let expected = if is_left { vec![headers + 2000] } else { vec![headers + 1000; 2] };
+        assert_eq!(frames, expected, "{offload} {over_6}");
     }
 }
 
@@ -129,7 +182,7 @@ fn a_packet_of_many_segments_is_divided() {
 fn a_packet_of_many_segments_of_which_a_part_lies_elsewhere_is_refused() {
     for last in [0, MEMORY + SIZE - 499, u64::MAX - 100] {
         let mut world = World::new();
-        world.send_segments(last, false);
+        send_segments(&world.memory, last, false);
         let frames: Vec<_> = (0..3).flat_map(|_| world.settle()).collect();
         assert_eq!(frames, [0; 0], "{last:#x}");
         assert!(world.device.transport.is_live());
