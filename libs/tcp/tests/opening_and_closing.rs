@@ -531,13 +531,25 @@ fn what_is_kept_before_the_peer_has_ended_takes_what_comes_next() {
                 "{line}: {found:?}, not {wanted:?}"
             );
         }
+        // The end with a word of congestion (RFC 3168) is the end, and what acknowledges nothing,
+        // or what was never sent, is from nobody.
+        let mut kept = script.connection.time_wait().expect("as before");
+        for other in [" 1+10 ack 12", "F 1+0 ack 12", "P. 1+10 ack 5000", "F. 1+0 ack 90000"] {
+            let found = script.answer(&mut kept, &format!("{other}{stamps}"));
+            assert!(found.is_none_or(|found| found.contains("ack 1 ") || found.ends_with("ack 1")), "{other}");
+        }
+        assert!(script.answer(&mut kept, &format!("FEW. 1+0 ack 12{stamps}")).is_some());
+        assert!(script.is_end(&kept, &format!("FEW. 1+0 ack 12{stamps}")));
         // An old one, and one without a timestamp where there are some, are not what comes next.
+        // What is taken is what is echoed (RFC 7323, §4.3).
         let mut kept = script.connection.time_wait().expect("as before");
         if !stamps.is_empty() {
             assert!(
                 script.answer(&mut kept, "P. 1+10 ack 12 stamps 4000:1100").is_some_and(|it| it.contains("ack 1 "))
             );
             assert_eq!(script.answer(&mut kept, "P. 1+10 ack 12"), None);
+            let answer = script.answer(&mut kept, "P. 1+10 ack 12 stamps 9000:1100").expect("it is taken");
+            assert!(answer.ends_with(":9000"), "{answer}");
         }
         // With a hole before what has come, the connection itself is needed.
         script.inject(&format!("P. 11+10 ack 12{stamps}"));

@@ -1,6 +1,6 @@
 //! A filter of clients that did something lately.
 //!
-//! There are two. The first has those that asked for a connection, and serves two decisions. A
+//! There are three. The first has those that asked for a connection, and serves two decisions. A
 //! flood of SYNs has a new forged sender in each, while a client that wants a connection asks again
 //! after a second (RFC 6298 §2): so if there are too many, those that ask again come first. And a
 //! segment of a client that has asked lately may be of a connection that could not begin yet: it is
@@ -9,34 +9,39 @@
 //! The second has those whose connection has begun since they asked. A segment of such a connection
 //! that nobody knows is of one that is over.
 //!
+//! The third has those who are to speak first, have completed their handshake, and have said
+//! nothing yet. Nothing else is known of them; what they send besides their first words, a
+//! repetition or a question whether this side is there, must not be answered by a reset.
+//!
 //! A filter keeps a bit for each client, by hash, in two generations: the older one is forgotten
-//! every other second, in both filters at once ([`Generations`]). If each had its own time for
-//! that, the second could forget a client that the first still knows: a segment of a connection
-//! that is over would be taken for one of a connection that is to begin. Strangers that share a bit
-//! are taken for one; there are bits enough that few do.
+//! when the younger one ends, in the first two filters at once ([`Generations`]). If each of these
+//! had its own time for that, the second could forget a client that the first still knows: a
+//! segment of a connection that is over would be taken for one of a connection that is to begin.
+//! Strangers that share a bit are taken for one; there are bits enough that few do.
 
 use alloc::vec::Vec;
 use culm::time::{Duration, Instant};
 
-/// How long a generation lasts: so that a client is remembered for this long at least, longer than
-/// until the first repetition.
-const GENERATION: Duration = Duration::from_secs(2);
-
-/// The time at which the filters forget.
-#[derive(Default)]
+/// The time at which filters forget.
 pub(super) struct Generations {
+    /// How long a generation lasts: so a client is remembered for this long at least.
+    length: Duration,
     ends: Instant,
 }
 
 impl Generations {
+    pub(super) fn new(length: Duration) -> Self {
+        Self { length, ends: Instant::default() }
+    }
+
     /// Begins a new generation of all `filters` if the current one is over. Call this before they
     /// are asked or told anything.
     #[inline]
-    pub(super) fn advance(&mut self, now: Instant, filters: [&mut RecentClients; 2]) {
+    pub(super) fn advance(&mut self, now: Instant, filters: &mut [&mut RecentClients]) {
         if now >= self.ends {
-            let are_both_over = now >= self.ends + GENERATION;
-            self.ends = now + GENERATION;
-            filters.into_iter().for_each(|filter| filter.begin_generation(are_both_over));
+            let are_both_over = now >= self.ends + self.length;
+            self.ends = now + self.length;
+            filters.iter_mut().for_each(|filter| filter.begin_generation(are_both_over));
         }
     }
 }
@@ -114,10 +119,10 @@ mod tests {
     #[test]
     fn clients_are_known_again_for_a_while() {
         let (mut recent, mut other) = (RecentClients::new(16_384), RecentClients::new(64));
-        let mut generations = Generations::default();
+        let mut generations = Generations::new(Duration::from_secs(2));
         let at = |milliseconds| Instant::default() + Duration::from_millis(milliseconds);
         for (now, again) in [(0, false), (1000, true), (2900, true), (4700, true), (20_000, false), (21_000, true)] {
-            generations.advance(at(now), [&mut recent, &mut other]);
+            generations.advance(at(now), &mut [&mut recent, &mut other]);
             assert_eq!(recent.contains(77), again, "{now}");
             assert_eq!(recent.remember(77), again, "{now}");
             assert!(recent.contains(77) && !other.contains(77));

@@ -33,6 +33,13 @@ const ASKED_BITS: usize = 4096;
 /// The same for those whose connection has begun since: they are fewer.
 const BEGUN_BITS: usize = 512;
 
+/// How long a generation of clients that asked lasts: longer than until the first repetition.
+const ASKED: Duration = Duration::from_secs(2);
+
+/// How long one of clients that are to speak first lasts: of two, all are good for which a cookie
+/// may be ([`super::cookie`]).
+const SILENT: Duration = Duration::from_secs(32);
+
 /// A SYN that may be queued: the facts that are known before it is read.
 pub(super) struct Candidate {
     /// The keyed hash of its sender.
@@ -59,6 +66,9 @@ pub(super) struct SynQueue {
     begun: RecentClients,
     /// When both forget.
     generations: Generations,
+    /// Clients that are to speak first and have said nothing since their handshake.
+    silent: RecentClients,
+    silences: Generations,
     /// SYNs that came.
     pub(super) attempts: u64,
     /// SYNs that were not answered.
@@ -75,7 +85,9 @@ impl SynQueue {
             tags: vec![0; tags].into_boxed_slice(),
             asked: RecentClients::new(places * ASKED_BITS),
             begun: RecentClients::new(places * BEGUN_BITS),
-            generations: Generations::default(),
+            generations: Generations::new(ASKED),
+            silent: RecentClients::new(places * BEGUN_BITS),
+            silences: Generations::new(SILENT),
             attempts: 0,
             unanswered: 0,
         }
@@ -135,6 +147,19 @@ impl SynQueue {
     pub(super) fn begin(&mut self, hash: u64, now: Instant) {
         self.forget_old(now);
         self.begun.remember(hash);
+        self.silent.forget(hash);
+    }
+
+    /// Records that a client with this hash, which is to speak first, has completed its handshake.
+    pub(super) fn fall_silent(&mut self, hash: u64, now: Instant) {
+        self.silences.advance(now, &mut [&mut self.silent]);
+        self.silent.remember(hash);
+    }
+
+    /// Returns whether a client with this hash is to speak first and has said nothing yet.
+    pub(super) fn is_silent(&mut self, hash: u64, now: Instant) -> bool {
+        self.silences.advance(now, &mut [&mut self.silent]);
+        self.silent.contains(hash)
     }
 
     /// Returns whether a client with this hash may be about to begin a connection: it has asked
@@ -152,7 +177,7 @@ impl SynQueue {
 
     /// Forgets who did something too long ago.
     fn forget_old(&mut self, now: Instant) {
-        self.generations.advance(now, [&mut self.asked, &mut self.begun]);
+        self.generations.advance(now, &mut [&mut self.asked, &mut self.begun]);
     }
 
     #[inline(always)]

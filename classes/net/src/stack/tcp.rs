@@ -280,7 +280,7 @@ impl Tcp {
         let is_silent = listener.is_some_and(|listener| listener.awaits_request) && segment.only_acknowledges(frame);
         if is_silent && self.syn_queue.may_begin(hash, times.now) {
             // What the client says first brings the same proof.
-            return;
+            return self.syn_queue.fall_silent(hash, times.now);
         }
         let over = self.time_waits.find(hash, times.now).copied();
         let is_opening = listener.is_some() && segment.opens();
@@ -310,12 +310,15 @@ impl Tcp {
             let is_first = over.is_none_or(|over| over.initial() != ours) && !self.begun.has(hash, ours.0);
             if is_first && let Some(offer) = self.cookies.check(&segment.key, theirs.0, ours.0, times.tcp) {
                 if is_silent {
-                    return;
+                    return self.syn_queue.fall_silent(hash, times.now);
                 }
                 if over.is_some() {
                     self.time_waits.forget(hash);
                 }
                 return self.complete(&stray, hash, payload, offer, transmitter, times);
+            }
+            if over.is_none() && self.syn_queue.is_silent(hash, times.now) {
+                return;
             }
             if over.is_none() && self.syn_queue.has_asked(hash, times.now) {
                 // The segment that completes the handshake may have been lost, or dropped because

@@ -14,8 +14,11 @@ use crate::options::{Options, Timestamps};
 use crate::sequence::Sequence;
 use crate::time::{Instant, Span};
 
-/// The longest round trip that a timestamp is believed to tell, in milliseconds.
-const LONGEST_TRIP: u32 = 60_000;
+/// The longest round trip that a timestamp is believed to tell, in milliseconds. The segment that
+/// brings the proof may be a request that came to the peer's mind after a while: a trip that long
+/// would have a lost answer waited for that much longer. With this one the first timeout is a
+/// second, as where nothing is known (RFC 6298, §2).
+const LONGEST_TRIP: u32 = 333;
 
 /// Returns the SYN with ACK that answers `syn` for a connection with these settings, of which
 /// nothing is kept: [`Connection::resume`] goes on from the peer's answer to it.

@@ -68,10 +68,15 @@ impl TimeWait {
             self.is_unknown |= is_next;
             return None;
         }
-        let is_taken = has_content && is_next && !is_old && !self.is_ended && !flags.has(Flags::SYN);
-        if is_taken {
+        let is_new = has_content && is_next && !is_old && !self.is_ended && !flags.has(Flags::SYN);
+        if is_new && !flags.has(Flags::ACK) {
+            return None;
+        }
+        // What acknowledges what was never sent is not from the peer (RFC 5961, §5.2).
+        if is_new && !segment.acknowledgement.is_after(self.nxt) {
             self.is_ended = flags.has(Flags::FIN);
             self.next += length + u32::from(self.is_ended);
+            self.recent_stamp = self.recent_stamp.and(segment.options.timestamps).map(|stamps| stamps.value);
         } else if !(has_content || is_old || !is_next) || !self.challenges.allow(now) {
             return None;
         }
@@ -111,7 +116,7 @@ impl TimeWait {
     /// it, is the peer's end, which may come again because its acknowledgement was lost: then the
     /// wait begins anew (RFC 9293, §3.10.7.4, eighth).
     pub fn is_end(&self, segment: &Header, length: u32) -> bool {
-        let is_fin = segment.flags.without(Flags::PSH) == Flags::FIN.with(Flags::ACK);
+        let is_fin = segment.flags.has(Flags::FIN.with(Flags::ACK)) && !segment.flags.has(Flags::SYN);
         is_fin && self.is_ended && segment.sequence + length + 1 == self.next
     }
 }

@@ -167,6 +167,12 @@ impl Script {
         kept.answer(&header, length, Instant(self.now)).map(|answer| render_header(&answer, 0))
     }
 
+    /// Returns whether a segment that `kept` has answered is the peer's end.
+    pub fn is_end(&self, kept: &TimeWait, line: &str) -> bool {
+        let (header, length) = parse(line);
+        kept.is_end(&header, length)
+    }
+
     /// Checks the next segment that is sent: all that `line` says of it.
     #[track_caller]
     pub fn expect(&mut self, line: &str) {

@@ -30,6 +30,13 @@ pub(super) fn addressee(frame: &[u8]) -> Option<u16> {
     is_segment.then(|| u16::from_be_bytes([frame[36], frame[37]]))
 }
 
+/// The timestamp of a segment of TCP over IPv4, if it has one.
+pub(super) fn stamp(frame: &[u8]) -> Option<u32> {
+    let options = frame.get(54..34 + usize::from(frame[46] >> 4) * 4)?;
+    let at = options.windows(2).position(|option| option == [8, 10])?;
+    Some(u32::from_be_bytes(options.get(at + 2..at + 6)?.try_into().ok()?))
+}
+
 impl Station {
     pub(super) fn new(number: u16) -> Self {
         let [high, low] = number.to_be_bytes();
@@ -44,8 +51,19 @@ impl Station {
 
     /// A segment of this station's.
     pub(super) fn segment(&self, flags: u8, payload: &[u8]) -> Vec<u8> {
+        self.segment_with(flags, &[], payload)
+    }
+
+    /// A segment with a timestamp and the one that it echoes.
+    pub(super) fn stamped(&self, flags: u8, payload: &[u8], [value, echo]: [u32; 2]) -> Vec<u8> {
+        let options = [&[1, 1, 8, 10][..], &value.to_be_bytes(), &echo.to_be_bytes()].concat();
+        self.segment_with(flags, &options, payload)
+    }
+
+    /// A segment with these options, whose length is a multiple of four.
+    fn segment_with(&self, flags: u8, options: &[u8], payload: &[u8]) -> Vec<u8> {
         let mut frame = [MAC, self.mac].concat();
-        let length = (40 + payload.len()) as u16;
+        let length = (40 + options.len() + payload.len()) as u16;
         frame.extend([0x08, 0, 0x45, 0]);
         frame.extend(length.to_be_bytes());
         frame.extend([0, 0, 0, 0, 64, 6, 0, 0]);
@@ -55,7 +73,8 @@ impl Station {
         frame.extend(80_u16.to_be_bytes());
         frame.extend(self.next.to_be_bytes());
         frame.extend(self.seen.to_be_bytes());
-        frame.extend([0x50, flags, 0x20, 0, 0, 0, 0, 0]);
+        frame.extend([0x50 + (options.len() as u8) * 4, flags, 0x20, 0, 0, 0, 0, 0]);
+        frame.extend(options);
         frame.extend(payload);
         let sum = !checksum::Sum::ZERO.add_bytes(&frame[14..34]).fold();
         frame[24..26].copy_from_slice(&sum.to_le_bytes());
