@@ -42,14 +42,14 @@ pub mod flags {
     /// The device divides a packet of TCP over IPv4 that is longer than the link takes into
     /// segments, if the packet header asks for that
     /// ([`TCP_4`](crate::header::segmentation::TCP_4)). It completes checksums too.
-    pub const SEGMENTATION_OFFLOAD: u16 = 1 << 1;
+    pub const SEGMENTATION_OFFLOAD_4: u16 = 1 << 1;
     /// How often the card's link has come up since the driver began, modulo 8: where the number
     /// changes, the client may be in another network now.
     pub const LINK_COUNT: u16 = 7 << LINK_COUNT_SHIFT;
     /// The lowest bit of [`LINK_COUNT`].
     pub const LINK_COUNT_SHIFT: u16 = 2;
     /// The device divides packets of TCP over IPv6
-    /// ([`TCP_6`](crate::header::segmentation::TCP_6)) as [`SEGMENTATION_OFFLOAD`] says of IPv4.
+    /// ([`TCP_6`](crate::header::segmentation::TCP_6)) as [`SEGMENTATION_OFFLOAD_4`] says of IPv4.
     pub const SEGMENTATION_OFFLOAD_6: u16 = 1 << 5;
     /// The packet continues in the buffer of the next entry. Only between receive virtualiser and
     /// copier, or a client that takes packets in pieces and has none.
@@ -59,7 +59,7 @@ pub mod flags {
     /// virtualiser.
     pub const AFTER_RESET: u16 = 1 << 9;
     /// All bits that describe the device.
-    pub const DEVICE: u16 = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD | SEGMENTATION_OFFLOAD_6 | LINK_COUNT;
+    pub const DEVICE: u16 = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD_4 | SEGMENTATION_OFFLOAD_6 | LINK_COUNT;
 }
 
 /// An entry of the queues between a client and whoever serves it: a buffer of the client's, by its

@@ -8,10 +8,10 @@
 //! 1.2 §5.1.6), so a virtio device reads and writes it by itself and its driver maps no payload; a
 //! driver of another device translates. Most buffers are small: they hold packets that fit the
 //! link. Behind them a client has some large ones, for packets that carry many TCP segments at once
-//! and that the device divides ([`flags::SEGMENTATION_OFFLOAD`],
+//! and that the device divides ([`flags::SEGMENTATION_OFFLOAD_4`],
 //! [`flags::SEGMENTATION_OFFLOAD_6`]).
 //!
-//! [`flags::SEGMENTATION_OFFLOAD`]: descriptor::flags::SEGMENTATION_OFFLOAD
+//! [`flags::SEGMENTATION_OFFLOAD_4`]: descriptor::flags::SEGMENTATION_OFFLOAD_4
 //! [`flags::SEGMENTATION_OFFLOAD_6`]: descriptor::flags::SEGMENTATION_OFFLOAD_6
 //!
 //! # Queues

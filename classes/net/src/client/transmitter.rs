@@ -1,6 +1,6 @@
 //! Transmitting: packets are written where the device reads them.
 
-use crate::descriptor::flags::{CHECKSUM_OFFLOAD, LINK_COUNT, SEGMENTATION_OFFLOAD, SEGMENTATION_OFFLOAD_6};
+use crate::descriptor::flags::{CHECKSUM_OFFLOAD, LINK_COUNT, SEGMENTATION_OFFLOAD_4, SEGMENTATION_OFFLOAD_6};
 use crate::header::flags::NEEDS_CHECKSUM;
 use crate::header::segmentation::TCP_6;
 use crate::slots::LARGEST_PACKET;
@@ -13,7 +13,7 @@ use culm_abi::start::Memory;
 use culm_lending::Stash;
 
 /// Flags of a device that divides packets of some kind.
-const SEGMENTS: u16 = SEGMENTATION_OFFLOAD | SEGMENTATION_OFFLOAD_6;
+const SEGMENTS: u16 = SEGMENTATION_OFFLOAD_4 | SEGMENTATION_OFFLOAD_6;
 
 /// The transmitting half of a client.
 #[derive(Debug)]
@@ -271,7 +271,7 @@ impl<E: BufferEntry> Transmitter<E> {
     /// [`segmentation`](crate::header::segmentation), and there are buffers for them.
     #[inline(always)]
     pub fn divides(&self, kind: u8) -> bool {
-        let both = CHECKSUM_OFFLOAD | if kind == TCP_6 { SEGMENTATION_OFFLOAD_6 } else { SEGMENTATION_OFFLOAD };
+        let both = CHECKSUM_OFFLOAD | if kind == TCP_6 { SEGMENTATION_OFFLOAD_6 } else { SEGMENTATION_OFFLOAD_4 };
         self.device & both == both && self.slots.large() > 0
     }
 

@@ -4,7 +4,7 @@ use crate::registers::*;
 use culm::Region;
 use culm_mmio::Registers;
 use culm_net::Mac;
-use culm_net::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD, SEGMENTATION_OFFLOAD_6};
+use culm_net::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD_4, SEGMENTATION_OFFLOAD_6};
 use culm_virtio::registers::Kind;
 use culm_virtio::virtqueue::Access;
 use culm_virtio::{Configuration, Transport, Unusable, Virtqueue, transport};
@@ -96,7 +96,7 @@ impl<R: Registers> Device<R> {
     pub fn flags(&self) -> u16 {
         let flag = |feature, flag| if self.transport.has(feature) { flag } else { 0 };
         flag(FEATURE_CHECKSUM, CHECKSUM_OFFLOAD)
-            | flag(FEATURE_HOST_TSO4, SEGMENTATION_OFFLOAD)
+            | flag(FEATURE_HOST_TSO4, SEGMENTATION_OFFLOAD_4)
             | flag(FEATURE_HOST_TSO6, SEGMENTATION_OFFLOAD_6)
     }
 

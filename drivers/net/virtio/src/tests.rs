@@ -11,7 +11,7 @@ use culm::time::{self, Duration};
 use culm::{Channels, Region};
 use culm_net::DmaDescriptor;
 use culm_net::descriptor::flags::{
-    AFTER_RESET, CHECKSUM_OFFLOAD, LINK_COUNT, LINK_COUNT_SHIFT, SEGMENTATION_OFFLOAD, SEGMENTATION_OFFLOAD_6,
+    AFTER_RESET, CHECKSUM_OFFLOAD, LINK_COUNT, LINK_COUNT_SHIFT, SEGMENTATION_OFFLOAD_4, SEGMENTATION_OFFLOAD_6,
 };
 use culm_net::testing::{Peer, ring};
 use culm_virtio::registers::*;
@@ -161,7 +161,7 @@ fn segments_are_left_to_devices_that_make_checksums_too() {
         fake.0.features.set(FEATURE_VERSION_1 | features);
         start(fake, &memory, false).expect("works").0.flags()
     };
-    assert_eq!(flags(FEATURE_CHECKSUM | FEATURE_HOST_TSO4), CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD);
+    assert_eq!(flags(FEATURE_CHECKSUM | FEATURE_HOST_TSO4), CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD_4);
     assert_eq!(flags(FEATURE_CHECKSUM | FEATURE_HOST_TSO6), CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD_6);
     assert_eq!(flags(FEATURE_CHECKSUM), CHECKSUM_OFFLOAD);
     assert_eq!(flags(FEATURE_HOST_TSO4 | FEATURE_HOST_TSO6), 0);

@@ -82,7 +82,7 @@ fn needs(draft: &Draft<'_>, domain: DraftDomain, field: &ConfigField) -> Option<
         return None;
     }
     let at = given_at(draft, domain, name)?;
-    let is_missing = |other: &&Located<String>| matches!(value(draft, domain, &other.value), Some(ConfigValue::Absent));
+    let is_missing = |other: &&Located<String>| !is_in_use(&other.value);
     let missing: Vec<_> = match relations.needs.iter().find(is_missing) {
         Some(missing) => vec![missing],
         None if relations.needs_any.iter().any(|other| is_in_use(&other.value)) => return None,

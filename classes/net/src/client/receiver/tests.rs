@@ -1,7 +1,7 @@
 //! The receiving half beside a peer that is restarted, honest or not.
 
 use super::{MAX_PIECES, Receiver};
-use crate::descriptor::flags::{CONTINUES, SEGMENTATION_OFFLOAD};
+use crate::descriptor::flags::{CONTINUES, SEGMENTATION_OFFLOAD_4};
 use crate::testing::{Peer, client, frame, memory, ring, write_packet};
 use crate::{Descriptor, HEADROOM, Mac, PIECE_SIZE};
 use culm::Region;
@@ -159,7 +159,7 @@ fn gathering(size: u32, buffers: u32) -> World {
 fn pieces(world: &mut World, entries: &[(u32, u16, bool)]) -> Vec<Vec<(u8, usize)>> {
     let size = world.connection.rx_buffer_size;
     let entry = |(number, length, continues): &(u32, u16, bool)| {
-        let flags = if *continues { CONTINUES } else { 0 } | SEGMENTATION_OFFLOAD;
+        let flags = if *continues { CONTINUES } else { 0 } | SEGMENTATION_OFFLOAD_4;
         Descriptor { offset: number * size, length: *length, flags }
     };
     world.peer.send(&entries.iter().map(entry).collect::<Vec<_>>());
@@ -183,7 +183,7 @@ fn a_packet_is_received_in_the_pieces_in_which_it_lies() {
     assert_eq!(packets, [std::vec![(3, 88)], std::vec![(1, first), (5, whole), (0, 7)], std::vec![(2, 48)]]);
     let returned: Vec<u32> = world.peer.take().iter().map(|buffer| buffer.offset / PIECE_SIZE).collect();
     assert_eq!(returned, [3, 1, 5, 0, 2], "each goes back");
-    assert_eq!(world.receiver.device() & SEGMENTATION_OFFLOAD, SEGMENTATION_OFFLOAD);
+    assert_eq!(world.receiver.device() & SEGMENTATION_OFFLOAD_4, SEGMENTATION_OFFLOAD_4);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::lan::{ADDRESS, HOST_MAC, Lan, MAC};
 use super::station::{ACK, FIN, RST, SYN, Station};
-use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD};
+use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD_4};
 use crate::stack::table::Phase;
 use crate::stack::{Event, Settings, Stack};
 use culm::time::{self, Duration};
@@ -370,7 +370,7 @@ fn endless(stack: &mut Stack, event: Event) {
 fn who_has_all_large_buffers_keeps_nobody_out() {
     let settings = Settings { connections: 8, send_buffer: 65536, ..Settings::default() };
     let mut lan = Lan::new(settings.with_addresses("10.0.0.1/24", "").expect("an address"));
-    lan.flags = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD;
+    lan.flags = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD_4;
     lan.server = endless;
     lan.stack.listen(80);
     let bulk: Vec<_> = (0..4).map(|port| lan.connect_with(ADDRESS, 50_000 + port, 60_000)).collect();

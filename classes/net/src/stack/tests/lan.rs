@@ -2,7 +2,7 @@
 //! and makes every checksum.
 
 use crate::client::Client;
-use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD, SEGMENTATION_OFFLOAD_6};
+use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD_4, SEGMENTATION_OFFLOAD_6};
 use crate::header::{flags::NEEDS_CHECKSUM, segmentation};
 use crate::stack::{Datagram, Event, Settings, Stack};
 use crate::testing::{Peer, client, memory, read_frame, write_packet};
@@ -249,7 +249,7 @@ impl Lan {
             let frames = match header.segmentation {
                 segmentation::NONE => std::vec![frame],
                 kind => {
-                    let can = if kind == segmentation::TCP_6 { SEGMENTATION_OFFLOAD_6 } else { SEGMENTATION_OFFLOAD };
+                    let can = if kind == segmentation::TCP_6 { SEGMENTATION_OFFLOAD_6 } else { SEGMENTATION_OFFLOAD_4 };
                     assert!(self.told & can != 0, "nobody said that the device does that");
                     self.divided += 1;
                     assert!(checksum::is_right(&frame), "the sum of the pseudo-header, and what it counts");

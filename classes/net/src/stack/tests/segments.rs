@@ -3,7 +3,7 @@
 
 use super::lan::{ADDRESS, ADDRESS_6, Lan};
 use crate::ETHERNET_HEADER;
-use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD, SEGMENTATION_OFFLOAD_6};
+use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD_4, SEGMENTATION_OFFLOAD_6};
 use crate::stack::{Event, Settings, Stack};
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp;
@@ -11,7 +11,7 @@ use smoltcp::wire::{Ipv4Packet, Ipv6Packet, TcpPacket};
 use std::vec::Vec;
 
 /// What a device can do that divides packets of TCP over IPv4, over IPv6, and over both.
-const OVER_4: u16 = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD;
+const OVER_4: u16 = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD_4;
 const OVER_6: u16 = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD_6;
 const BOTH: u16 = OVER_4 | OVER_6;
 
@@ -96,7 +96,7 @@ fn the_device_divides_where_it_can() {
         (OVER_4, ADDRESS, true),
         (OVER_6, ADDRESS, false),
         (CHECKSUM_OFFLOAD, ADDRESS, false),
-        (SEGMENTATION_OFFLOAD, ADDRESS, false),
+        (SEGMENTATION_OFFLOAD_4, ADDRESS, false),
         (0, ADDRESS, false),
         (BOTH, ADDRESS_6, true),
         (OVER_6, ADDRESS_6, true),

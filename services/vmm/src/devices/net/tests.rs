@@ -8,7 +8,7 @@ use culm::guest::MEMORY;
 use culm_guest::virtio::Memory;
 use culm_guest::virtio::testing::set_up;
 use culm_net::Descriptor;
-use culm_net::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD, SEGMENTATION_OFFLOAD_6};
+use culm_net::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD_4, SEGMENTATION_OFFLOAD_6};
 use culm_net::provider::Port;
 use culm_net::testing::{Peer, client, memory, provider_of, read_frame, write_packet};
 
@@ -139,8 +139,8 @@ fn a_packet_of_many_segments_is_divided() {
 #[test]
 fn a_packet_of_many_segments_is_left_to_a_device_that_divides_its_kind() {
     for (offload, over_6, is_left) in [
-        (SEGMENTATION_OFFLOAD, false, true),
-        (SEGMENTATION_OFFLOAD, true, false),
+        (SEGMENTATION_OFFLOAD_4, false, true),
+        (SEGMENTATION_OFFLOAD_4, true, false),
         (SEGMENTATION_OFFLOAD_6, false, false),
         (SEGMENTATION_OFFLOAD_6, true, true),
     ] {
