@@ -27,8 +27,8 @@ pub struct Settings {
     pub receive_pool: usize,
     /// Bytes sent and not yet acknowledged, per connection.
     pub send_buffer: usize,
-    /// How long the peer of a connection that the application has released may acknowledge nothing
-    /// of what was sent to it; each byte gives as long again.
+    /// How long the peer of a connection that the application has released may acknowledge less
+    /// than 536 bytes of what was sent to it, and less than all; else it has as long again.
     pub release_timeout: Duration,
 }
 

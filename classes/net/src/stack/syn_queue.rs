@@ -36,9 +36,9 @@ const BEGUN_BITS: usize = 512;
 /// How long a generation of clients that asked lasts: longer than until the first repetition.
 const ASKED: Duration = Duration::from_secs(2);
 
-/// How long one of clients that are to speak first lasts: of two, all are good for which a cookie
-/// may be ([`super::cookie`]).
-const SILENT: Duration = Duration::from_secs(32);
+/// How long one of clients that are to speak first lasts: two are over when the shortest life of a
+/// cookie is ([`super::cookie`]). Who comes later has to be told that he comes too late.
+const SILENT: Duration = Duration::from_secs(16);
 
 /// A SYN that may be queued: the facts that are known before it is read.
 pub(super) struct Candidate {
@@ -86,7 +86,7 @@ impl SynQueue {
             asked: RecentClients::new(places * ASKED_BITS),
             begun: RecentClients::new(places * BEGUN_BITS),
             generations: Generations::new(ASKED),
-            silent: RecentClients::new(places * BEGUN_BITS),
+            silent: RecentClients::new(places * ASKED_BITS),
             silences: Generations::new(SILENT),
             attempts: 0,
             unanswered: 0,

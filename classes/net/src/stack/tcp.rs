@@ -46,6 +46,10 @@ const STEP: Duration = Duration::from_millis(4);
 /// Time after which a place is looked for again, while a client waits for one.
 const RETRY: Duration = Duration::from_millis(20);
 
+/// Bytes that a peer has to acknowledge to get on, where they are not all: the least that every one
+/// takes in a segment (RFC 9293 §3.7.1).
+const SHORTEST_STEP: u32 = 536;
+
 /// Segments that one connection sends in a row before others get their turn: fewer in tests, which
 /// have not that many buffers.
 const BURST: usize = if cfg!(test) { 2 } else { 64 };
@@ -234,8 +238,11 @@ impl Tcp {
         // Looked at here, since an application that fills its buffer again in the same turn hides
         // what was taken.
         if unacknowledged < slot.unacknowledged {
-            (slot.since, slot.confirmed) = (now, now);
-            (slot.unacknowledged, slot.fresh) = (unacknowledged, false);
+            (slot.confirmed, slot.fresh) = (now, false);
+            // Who takes a byte now and then does not get on.
+            if unacknowledged == 0 || slot.unacknowledged - unacknowledged >= SHORTEST_STEP {
+                (slot.since, slot.unacknowledged) = (now, unacknowledged);
+            }
         }
         self.mark_dirty(index);
         let slot = &mut self.table[index];
@@ -514,7 +521,7 @@ impl Tcp {
     fn classify_open(&mut self, index: usize, now: Instant) {
         let slot = &mut self.table[index];
         let unacknowledged = slot.connection.unacknowledged();
-        if unacknowledged != slot.unacknowledged {
+        if unacknowledged > slot.unacknowledged {
             slot.unacknowledged = unacknowledged;
             slot.since = now;
             slot.fresh = false;

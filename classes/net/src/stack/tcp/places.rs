@@ -8,7 +8,8 @@
 //!    last answer was acknowledged, [`FIRST_GRACE`] after it connected if it was not answered yet.
 //!    That time counts as far as all is known that had come by then: what waits in the receive
 //!    queue may be its next request;
-//! 3. that of a connection whose peer has taken nothing of what was sent to it for [`STALL`].
+//! 3. that of a connection whose peer has taken next to nothing of what was sent to it for
+//!    [`STALL`].
 //!
 //! A connection with a request under way is never ended but by the last of these.
 

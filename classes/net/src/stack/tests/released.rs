@@ -130,3 +130,23 @@ fn a_slow_reader_gets_what_was_sent_before_the_release() {
         assert_eq!((lan.stack.tcp.count(Phase::Free), is_reset), (1, last != 9));
     }
 }
+
+/// A byte of an answer now and then is nothing that a peer could not take at once: it keeps no
+/// place for that.
+#[test]
+fn a_byte_now_and_then_keeps_no_place() {
+    let mut lan = server(1);
+    lan.server = answer_at_length;
+    let mut station = Station::new(0);
+    station.open(&mut lan);
+    let first = station.seen;
+    station.send(&mut lan, ACK, b"give");
+    lan.pass(5);
+    for count in 1..=6 {
+        station.seen = first.wrapping_add(count);
+        station.send(&mut lan, ACK, b"");
+        lan.pass(4000);
+        let _ = station.receive(&mut lan);
+    }
+    assert_eq!(lan.stack.tcp.count(Phase::Free), 1);
+}
