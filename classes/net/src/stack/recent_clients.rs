@@ -97,6 +97,12 @@ impl RecentClients {
         ((hash / 64) as usize & (self.words - 1), 1 << (hash % 64))
     }
 
+    /// Takes the memory of both generations, which else is taken with the first client of each.
+    #[cold]
+    pub(super) fn take_memory(&mut self) {
+        self.begin_generation(true);
+    }
+
     /// Begins a new generation, and forgets the one before the current one; if `are_both_over`, the
     /// current one too.
     #[cold]

@@ -33,6 +33,9 @@ const ASKED_BITS: usize = 4096;
 /// The same for those whose connection has begun since: they are fewer.
 const BEGUN_BITS: usize = 512;
 
+/// The same for those that are to speak first and have said nothing.
+const SILENT_BITS: usize = 1024;
+
 /// How long a generation of clients that asked lasts: longer than until the first repetition.
 const ASKED: Duration = Duration::from_secs(2);
 
@@ -86,7 +89,7 @@ impl SynQueue {
             asked: RecentClients::new(places * ASKED_BITS),
             begun: RecentClients::new(places * BEGUN_BITS),
             generations: Generations::new(ASKED),
-            silent: RecentClients::new(places * ASKED_BITS),
+            silent: RecentClients::new(places * SILENT_BITS),
             silences: Generations::new(SILENT),
             attempts: 0,
             unanswered: 0,
@@ -148,6 +151,11 @@ impl SynQueue {
         self.forget_old(now);
         self.begun.remember(hash);
         self.silent.forget(hash);
+    }
+
+    /// Takes the memory for clients that are to speak first: there are going to be some.
+    pub(super) fn await_requests(&mut self) {
+        self.silent.take_memory();
     }
 
     /// Records that a client with this hash, which is to speak first, has completed its handshake.

@@ -146,6 +146,9 @@ impl Tcp {
     pub(super) fn listen(&mut self, port: u16, awaits_request: bool) {
         if let Some(place) = self.listeners.iter_mut().find(|place| [0, port].contains(&place.port)) {
             *place = Listener { port, awaits_request };
+            if awaits_request {
+                self.syn_queue.await_requests();
+            }
         } else {
             culm::error!("port {port} is not listened on: a stack listens on at most {LISTENERS} ports");
         }
