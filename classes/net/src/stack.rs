@@ -139,7 +139,7 @@ impl Secrets {
     fn new(now: Instant) -> Self {
         let key = culm::random::words().unwrap_or([now.ticks(), u64::from_le_bytes(*b"culm net")]);
         let hash = siphash::SipHash::new(key);
-        let number = |index| hash.hash([], index);
+        let number = |index| hash.hash(&[], index);
         Self {
             seed: number(0),
             key: core::array::from_fn(|index| number(8 + index as u64)),

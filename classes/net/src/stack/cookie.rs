@@ -96,9 +96,9 @@ impl Cookies {
         let [c, d] = key.local;
         let numbers = (u64::from(key.ports) << 32) | u64::from(theirs);
         if b | d == 0 {
-            self.secret.hash([(a << 32) | c, numbers], epoch)
+            self.secret.hash(&[(a << 32) | c, numbers], epoch)
         } else {
-            self.secret.hash([a, b, c, d, numbers], epoch)
+            self.secret.hash(&[a, b, c, d, numbers], epoch)
         }
     }
 }
