@@ -103,18 +103,25 @@ fn what_comes_with_the_acknowledgement_of_the_end_is_acknowledged() {
     assert_eq!(lan.stack.tcp.count(Phase::Free), 1);
 }
 
+/// A stack with one place, and a station that has asked it for [`LONG`] bytes, of which this is the
+/// number of the first.
+fn asked_for_much() -> (Lan, Station, u32) {
+    let mut lan = server(1);
+    lan.server = answer_at_length;
+    let mut station = Station::new(0);
+    station.open(&mut lan);
+    let first = station.seen;
+    station.send(&mut lan, ACK, b"give");
+    lan.pass(5);
+    (lan, station, first)
+}
+
 /// A peer has twenty seconds to acknowledge something, and twenty more after that: it gets all, as
 /// slow as it may be. One that acknowledges nothing is given up.
 #[test]
 fn a_slow_reader_gets_what_was_sent_before_the_release() {
     for last in [9, 3] {
-        let mut lan = server(1);
-        lan.server = answer_at_length;
-        let mut station = Station::new(0);
-        station.open(&mut lan);
-        let first = station.seen;
-        station.send(&mut lan, ACK, b"give");
-        lan.pass(5);
+        let (mut lan, mut station, first) = asked_for_much();
         for count in 1..=last {
             lan.pass(15_000);
             let received = station.receive(&mut lan);
@@ -135,13 +142,7 @@ fn a_slow_reader_gets_what_was_sent_before_the_release() {
 /// place for that.
 #[test]
 fn a_byte_now_and_then_keeps_no_place() {
-    let mut lan = server(1);
-    lan.server = answer_at_length;
-    let mut station = Station::new(0);
-    station.open(&mut lan);
-    let first = station.seen;
-    station.send(&mut lan, ACK, b"give");
-    lan.pass(5);
+    let (mut lan, mut station, first) = asked_for_much();
     for count in 1..=6 {
         station.seen = first.wrapping_add(count);
         station.send(&mut lan, ACK, b"");
