@@ -128,8 +128,19 @@ impl Header {
     #[inline(always)]
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
         let length = self.length();
-        let Some((fixed, space)) = bytes.split_first_chunk_mut::<SHORTEST>() else { return 0 };
-        let Some(space) = space.get_mut(..length - SHORTEST) else { return 0 };
+        match bytes.get_mut(..length) {
+            Some(bytes) => self.emit_whole(bytes),
+            None => return 0,
+        }
+        length
+    }
+
+    /// Does what [`Self::emit`] does, where there are exactly so many bytes as the header has, and
+    /// so its length was asked for before.
+    #[inline(always)]
+    pub fn emit_whole(&self, bytes: &mut [u8]) {
+        let length = bytes.len();
+        let Some((fixed, space)) = bytes.split_first_chunk_mut::<SHORTEST>() else { return };
         self.options.emit(space);
         fixed[0..2].copy_from_slice(&self.source.to_be_bytes());
         fixed[2..4].copy_from_slice(&self.destination.to_be_bytes());
@@ -139,7 +150,6 @@ impl Header {
         fixed[13] = self.flags.0;
         fixed[14..16].copy_from_slice(&self.window.to_be_bytes());
         fixed[16..20].fill(0);
-        length
     }
 }
 

@@ -12,6 +12,9 @@ pub const MOST_BLOCKS: usize = 4;
 /// The largest window scale; a larger one that is received counts as this (RFC 7323, §2.3).
 pub const LARGEST_SCALE: u8 = 14;
 
+/// Bytes of the options of a SYN that has all four, packed.
+const USUAL_SYN: usize = 20;
+
 const END: u8 = 0;
 const NO_OPERATION: u8 = 1;
 const MSS: u8 = 2;
@@ -160,12 +163,22 @@ impl Options {
         self.sack.is_empty() && self.mss.is_none() && self.window_scale.is_none() && !self.sack_permitted
     }
 
+    /// Returns the options of a SYN that has all four, as most have.
+    #[inline]
+    fn usual_syn(&self) -> Option<(u16, u8, Timestamps)> {
+        let (mss, scale, stamps) = (self.mss?, self.window_scale?, self.timestamps?);
+        (self.sack_permitted && self.sack.is_empty()).then_some((mss, scale, stamps))
+    }
+
     /// Returns how many bytes the options have, padded to a multiple of 4: 40 at most.
     #[inline]
     pub fn length(&self) -> usize {
         let stamps = if self.timestamps.is_some() { 12 } else { 0 };
         if self.is_usual() {
             return stamps;
+        }
+        if self.usual_syn().is_some() {
+            return USUAL_SYN;
         }
         let words = [self.mss.is_some(), self.window_scale.is_some(), self.sack_permitted];
         let others = stamps + words.into_iter().map(|is_there| 4 * usize::from(is_there)).sum::<usize>();
@@ -184,11 +197,39 @@ impl Options {
         {
             let ([a, b, c, d], [e, f, g, h]) = (stamps.value.to_be_bytes(), stamps.echo.to_be_bytes());
             *space = [NO_OPERATION, NO_OPERATION, TIMESTAMPS, 10, a, b, c, d, e, f, g, h];
+        } else if let Some((mss, scale, stamps)) = self.usual_syn()
+            && let Some(space) = space.first_chunk_mut::<USUAL_SYN>()
+        {
+            let ([high, low], [a, b, c, d]) = (mss.to_be_bytes(), stamps.value.to_be_bytes());
+            let [e, f, g, h] = stamps.echo.to_be_bytes();
+            *space = [
+                MSS,
+                4,
+                high,
+                low,
+                SACK_PERMITTED,
+                2,
+                TIMESTAMPS,
+                10,
+                a,
+                b,
+                c,
+                d,
+                e,
+                f,
+                g,
+                h,
+                NO_OPERATION,
+                WINDOW_SCALE,
+                3,
+                scale,
+            ];
         } else {
             self.emit_any(space);
         }
     }
 
+    /// Does what [`Self::emit`] does, for options that are not the usual ones.
     fn emit_any(&self, space: &mut [u8]) {
         let mut writer = Writer { space, at: 0 };
         if let Some(mss) = self.mss {

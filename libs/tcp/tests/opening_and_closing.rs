@@ -495,6 +495,24 @@ fn what_is_kept_of_a_connection_answers_as_it_does() {
     }
 }
 
+/// What goes on where a connection has stopped is told from what another one between the same ports
+/// sends, whose numbers are others.
+#[test]
+fn only_what_goes_on_with_both_numbers_is_of_the_same_connection() {
+    let mut script = wait_after(Script::open(settings(), true), [""; 2]);
+    let kept = script.connection.time_wait().expect("both have closed");
+    for (segment, is_continued) in [
+        (". 12+0 ack 12", true),
+        ("F. 12+0 ack 12", true),
+        (". 11+0 ack 12", false),
+        (". 12+0 ack 11", false),
+        (". 12+0 ack 13", false),
+        ("P. 13+10 ack 12", false),
+    ] {
+        assert_eq!(script.is_continued(&kept, segment), is_continued, "{segment}");
+    }
+}
+
 /// The same in FIN-WAIT-2, where nobody reads: what the peer sends in order is taken, whole, as
 /// soon as it comes, and nothing else is.
 #[test]

@@ -112,6 +112,13 @@ impl TimeWait {
         (is_syn && (is_new || self.is_unknown)).then_some(self.nxt + DISTANCE)
     }
 
+    /// Returns whether a segment goes on where the connection has stopped, with both its numbers: no
+    /// other connection's does but by chance, of one in 2⁶⁴.
+    #[inline]
+    pub fn is_continued_by(&self, segment: &Header) -> bool {
+        segment.sequence == self.next && segment.acknowledgement == self.nxt
+    }
+
     /// Returns whether a segment with `length` bytes of payload, after [`Self::answer`] has taken
     /// it, is the peer's end, which may come again because its acknowledgement was lost: then the
     /// wait begins anew (RFC 9293, §3.10.7.4, eighth).

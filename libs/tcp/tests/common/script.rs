@@ -173,6 +173,11 @@ impl Script {
         kept.is_end(&header, length)
     }
 
+    /// Returns whether a segment goes on where the connection of `kept` has stopped.
+    pub fn is_continued(&self, kept: &TimeWait, line: &str) -> bool {
+        kept.is_continued_by(&parse(line).0)
+    }
+
     /// Checks the next segment that is sent: all that `line` says of it.
     #[track_caller]
     pub fn expect(&mut self, line: &str) {
