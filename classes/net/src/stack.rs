@@ -79,10 +79,10 @@ pub use tcp::connecting::Unopened;
 /// Frames taken from the queue before what they caused is sent: bounds what a turn leaves waiting.
 const BATCH: usize = 64;
 
-/// SYNs answered after all that was received is dealt with.
+/// SYNs answered in a turn that deals with all that was received.
 const SYNS_PER_TURN: usize = 32;
 
-/// SYNs answered where more has been received already.
+/// SYNs answered in one that leaves some for the next.
 const SYNS_PER_BUSY_TURN: usize = 2;
 
 /// A TCP/IP stack on a client's connection.
@@ -257,7 +257,9 @@ impl Stack {
         self.client.begin();
         let now = time::now();
         let times = Times { tcp: self.clock.tcp_time(now), now };
-        let (mut syns, mut received) = (SYNS_PER_BUSY_TURN, 0);
+        let is_busy = self.client.receiver.available() >= BATCH;
+        self.tcp.answers = if is_busy { SYNS_PER_BUSY_TURN } else { SYNS_PER_TURN };
+        let (mut is_all, mut received) = (false, 0);
         for _ in 0..BATCH {
             // A frame that cannot be answered is better left where it is: then the device drops
             // what is too much, which costs nothing.
@@ -265,7 +267,7 @@ impl Stack {
                 break;
             }
             let Some(packet) = self.client.receiver.receive() else {
-                syns = SYNS_PER_TURN;
+                is_all = true;
                 break;
             };
             received += 1;
@@ -318,8 +320,8 @@ impl Stack {
             }
         }
         self.counts.received += received;
-        self.note_heard(syns == SYNS_PER_TURN, now);
-        self.tcp.answer_syns(&mut self.client.transmitter, syns, times);
+        self.note_heard(is_all, now);
+        self.tcp.answer_syns(&mut self.client.transmitter, times);
     }
 
     /// Updates [`Tcp::heard`], the time up to which every arrived frame has been processed.

@@ -499,7 +499,7 @@ fn what_is_kept_of_a_connection_answers_as_it_does() {
 /// sends, whose numbers are others.
 #[test]
 fn only_what_goes_on_with_both_numbers_is_of_the_same_connection() {
-    let mut script = wait_after(Script::open(settings(), true), [""; 2]);
+    let script = wait_after(Script::open(settings(), true), [""; 2]);
     let kept = script.connection.time_wait().expect("both have closed");
     for (segment, is_continued) in [
         (". 12+0 ack 12", true),

@@ -135,6 +135,13 @@ impl<E: BufferEntry> Receiver<E> {
         self.device
     }
 
+    /// Returns how many packets were there at the beginning of the round and were not received yet.
+    #[cfg(feature = "stack")]
+    #[inline(always)]
+    pub(crate) fn available(&self) -> usize {
+        self.link.input.available() as usize
+    }
+
     /// Returns how many packets can wait to be received.
     #[cfg(feature = "stack")]
     pub(crate) fn capacity(&self) -> u32 {

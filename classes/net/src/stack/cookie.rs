@@ -6,11 +6,14 @@
 //! its address is reached through the station that asked. Until then nothing is kept, so a flood of
 //! SYNs takes no place from anybody. As RFC 6528 asks, nobody else can guess the number.
 //!
+//! Who asked is told by the hash by which the table finds connections ([`super::key_hash`]), itself
+//! keyed: who does not know its key can find no two askers of one hash, and with different hashes
+//! their numbers have nothing in common.
+//!
 //! Of its 32 bits 7 say what was offered, hidden by the hash; the upper 24 are of the hash
 //! multiplied by a number for that offer, so that none of the 7 can be changed either; the lowest
 //! is that of the epoch.
 
-use super::classify::Key;
 use super::siphash::SipHash;
 use culm_tcp::{Instant, Options, Span};
 
@@ -27,6 +30,9 @@ const SEGMENTS: [u16; 8] = [48, 536, 1220, 1240, 1360, 1440, 1452, 1460];
 /// Window scales that a cookie can tell. What is between is rounded down: then the peer's window is
 /// taken for smaller than it is.
 const SCALES: [Option<u8>; 8] = [None, Some(0), Some(2), Some(5), Some(6), Some(7), Some(8), Some(10)];
+
+/// Epochs that are told from each other: those of 17 years.
+const EPOCHS: u64 = (1 << 24) - 1;
 
 /// The bits of an encoded offer.
 const OFFERS: u32 = 0x7f;
@@ -62,9 +68,9 @@ impl Cookies {
         Self { secret: SipHash::new(secret) }
     }
 
-    /// The initial sequence numbers for a SYN of `key` with the sequence number `theirs`: that of
-    /// this epoch, and that of the one before, if it is good for a while still.
-    pub(super) fn make(&self, key: &Key, theirs: u32, offer: Offer, now: Instant) -> impl Iterator<Item = u32> {
+    /// The initial sequence numbers for a SYN with the sequence number `theirs`, whose key has the
+    /// hash `key`: that of this epoch, and that of the one before, if it is good for a while still.
+    pub(super) fn make(&self, key: u64, theirs: u32, offer: Offer, now: Instant) -> impl Iterator<Item = u32> {
         let last = epoch(now);
         let first = last.saturating_sub(u64::from(epoch(now + SHORTEST_LIFE) == last));
         (first..=last).rev().map(move |epoch| {
@@ -74,8 +80,8 @@ impl Cookies {
         })
     }
 
-    /// Returns the offer, if `ours` is a cookie for `key` and `theirs`.
-    pub(super) fn check(&self, key: &Key, theirs: u32, ours: u32, now: Instant) -> Option<Offer> {
+    /// Returns the offer, if `ours` is a cookie for `theirs` and the key with this hash.
+    pub(super) fn check(&self, key: u64, theirs: u32, ours: u32, now: Instant) -> Option<Offer> {
         let epoch = epoch(now);
         let then = epoch.checked_sub((epoch ^ u64::from(ours)) & 1)?;
         let hash = self.hash(key, theirs, then);
@@ -83,23 +89,16 @@ impl Cookies {
         (tag(hash, code) == ours >> 8).then_some(Offer(code as u8))
     }
 
-    /// Returns a number for a connection that this side opens, which nobody else can guess: the
-    /// hash of RFC 6528, §3.
-    pub(super) fn number(&self, key: &Key) -> u32 {
-        // No cookie is of this epoch.
-        self.hash(key, 0, u64::MAX) as u32
+    /// Returns a number for a connection that this side opens, whose key has this hash, which
+    /// nobody else can guess: the hash of RFC 6528, §3.
+    pub(super) fn number(&self, key: u64) -> u32 {
+        // As many bytes as no cookie's.
+        self.secret.hash(&[key, 0], 0) as u32
     }
 
     #[inline(never)]
-    fn hash(&self, key: &Key, theirs: u32, epoch: u64) -> u64 {
-        let [a, b] = key.remote;
-        let [c, d] = key.local;
-        let numbers = (u64::from(key.ports) << 32) | u64::from(theirs);
-        if b | d == 0 {
-            self.secret.hash(&[(a << 32) | c, numbers], epoch)
-        } else {
-            self.secret.hash(&[a, b, c, d, numbers], epoch)
-        }
+    fn hash(&self, key: u64, theirs: u32, epoch: u64) -> u64 {
+        self.secret.hash(&[key], u64::from(theirs) | (epoch & EPOCHS) << 32)
     }
 }
 
@@ -123,32 +122,27 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn key(number: u64) -> Key {
-        Key { remote: [number, 0], local: [7, 0], ports: 80 }
-    }
-
     fn at(seconds: u64) -> Instant {
         Instant(seconds * 1_000_000)
     }
 
     proptest! {
         #[test]
-        fn what_was_offered_comes_back(segment: u16, scale in 0_u8..20, selective: bool, six: bool, theirs: u32) {
+        fn what_was_offered_comes_back(segment: u16, scale in 0_u8..20, selective: bool, key: u64, theirs: u32) {
             let cookies = Cookies::new([1, 2]);
-            let key = if six { Key { remote: [1, 2], local: [3, 4], ports: 5 } } else { key(9) };
             let offer = Offer::new(segment, (scale < 15).then_some(scale), selective);
             let options = offer.options();
             prop_assert!(options.mss <= Some(segment.max(48)) && options.sack_permitted == selective);
             prop_assert!(options.window_scale <= Some(scale));
-            let made: std::vec::Vec<_> = cookies.make(&key, theirs, offer, at(100)).collect();
+            let made: std::vec::Vec<_> = cookies.make(key, theirs, offer, at(100)).collect();
             let [ours, other] = made[..] else { panic!("{made:?}") };
-            prop_assert_eq!(cookies.check(&key, theirs, other, at(127)), Some(offer));
-            prop_assert_eq!(cookies.check(&key, theirs, other, at(128)), None);
-            prop_assert_eq!(cookies.make(&key, theirs, offer, at(124)).count(), 1);
-            prop_assert_eq!(cookies.check(&key, theirs, ours, at(100)), Some(offer));
-            prop_assert_eq!(cookies.check(&key, theirs, ours, at(127)), Some(offer));
-            prop_assert_eq!(cookies.check(&key, theirs.wrapping_add(1), ours, at(100)), None);
-            prop_assert_eq!(cookies.check(&key, theirs, ours ^ 0x100, at(100)), None);
+            prop_assert_eq!(cookies.check(key, theirs, other, at(127)), Some(offer));
+            prop_assert_eq!(cookies.check(key, theirs, other, at(128)), None);
+            prop_assert_eq!(cookies.make(key, theirs, offer, at(124)).count(), 1);
+            prop_assert_eq!(cookies.check(key, theirs, ours, at(100)), Some(offer));
+            prop_assert_eq!(cookies.check(key, theirs, ours, at(127)), Some(offer));
+            prop_assert_eq!(cookies.check(key, theirs.wrapping_add(1), ours, at(100)), None);
+            prop_assert_eq!(cookies.check(key, theirs, ours ^ 0x100, at(100)), None);
         }
     }
 
@@ -157,9 +151,9 @@ mod tests {
         let cookies = Cookies::new([1, 2]);
         let offer = Offer::new(536, None, false);
         assert_eq!((offer.options().mss, offer.options().window_scale), (Some(536), None));
-        let ours = cookies.make(&key(1), 5, offer, at(3)).next().expect("a cookie");
+        let ours = cookies.make(1, 5, offer, at(3)).next().expect("a cookie");
         for (seconds, good) in [(3, true), (63, true), (64, false), (70, false), (130, false), (4000, false)] {
-            assert_eq!(cookies.check(&key(1), 5, ours, at(seconds)).is_some(), good, "{seconds}");
+            assert_eq!(cookies.check(1, 5, ours, at(seconds)).is_some(), good, "{seconds}");
         }
     }
 
@@ -169,7 +163,7 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for number in 0..1000 {
             for secret in [[1, 2], [1, 3]] {
-                seen.insert(Cookies::new(secret).make(&key(number), 1, offer, at(0)).next().expect("a cookie") >> 8);
+                seen.insert(Cookies::new(secret).make(number, 1, offer, at(0)).next().expect("a cookie") >> 8);
             }
         }
         assert!(seen.len() > 1990, "{}", seen.len());
@@ -180,8 +174,8 @@ mod tests {
         let cookies = Cookies::new([1, 2]);
         let offer = Offer::new(1460, Some(7), true);
         for number in 0..8 {
-            let ours = cookies.make(&key(number), 5, offer, at(100)).next().expect("a cookie");
-            let is_cookie = |more: &u32| cookies.check(&key(number), 5, ours.wrapping_add(*more), at(100)).is_some();
+            let ours = cookies.make(number, 5, offer, at(100)).next().expect("a cookie");
+            let is_cookie = |more: &u32| cookies.check(number, 5, ours.wrapping_add(*more), at(100)).is_some();
             assert_eq!((1..2000).filter(is_cookie).count(), 0, "{number}");
         }
     }

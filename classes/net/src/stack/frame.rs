@@ -156,7 +156,7 @@ impl Route {
             if is_ect {
                 self.set_markable(head);
             }
-            header.emit(segment);
+            header.emit_whole(segment);
             // A checksum begins with the sum of the pseudo-header.
             let pseudo = self.pseudo.add_number((tcp + length) as u16);
             put(segment, tcp::CHECKSUM, pseudo.fold().to_le_bytes());

@@ -48,71 +48,79 @@ impl Generations {
 
 /// The clients that did something lately.
 pub(super) struct RecentClients {
-    /// The current generation and the one before; empty until a client is to be remembered.
-    generations: [Vec<u64>; 2],
-    /// Words of a generation, a power of two.
-    words: usize,
+    /// The bits, some of both generations side by side; empty while there is no memory.
+    lines: Vec<Line>,
+    /// Which of the two generations is the current one.
+    current: bool,
+    /// How many lines there are to be, a power of two.
+    length: usize,
 }
+
+/// Bits of one generation after those of the other: as many as lie in a line of the cache.
+type Line = [[u64; WORDS]; 2];
+
+/// Words of a generation in a line.
+const WORDS: usize = 8;
 
 impl RecentClients {
     /// Creates an empty filter with at least so many bits.
     pub(super) fn new(bits: usize) -> Self {
-        let words = (bits / 64).next_power_of_two();
-        Self { generations: [Vec::new(), Vec::new()], words }
+        Self { lines: Vec::new(), current: false, length: (bits / 64 / WORDS).next_power_of_two() }
     }
 
     /// Remembers the client with this hash; returns whether it was known.
     #[cold]
     pub(super) fn remember(&mut self, hash: u64) -> bool {
-        let known = self.contains(hash);
-        let (word, bit) = self.place(hash);
-        match self.generations[0].get_mut(word) {
-            Some(word) => *word |= bit,
-            // There is no memory to remember clients in: all count as known.
-            None => return true,
-        }
-        known
+        let (line, word, bit) = self.place(hash);
+        // Where there is no memory to remember clients in, all count as known.
+        let Some(line) = self.lines.get_mut(line) else { return true };
+        let is_known = (line[0][word] | line[1][word]) & bit != 0;
+        line[usize::from(self.current)][word] |= bit;
+        is_known
     }
 
     /// Forgets the client with this hash, and those that share its bit.
     #[cold]
     pub(super) fn forget(&mut self, hash: u64) {
-        let (word, bit) = self.place(hash);
-        for words in &mut self.generations {
-            if let Some(word) = words.get_mut(word) {
-                *word &= !bit;
-            }
+        let (line, word, bit) = self.place(hash);
+        if let Some([first, second]) = self.lines.get_mut(line) {
+            first[word] &= !bit;
+            second[word] &= !bit;
         }
     }
 
     /// Returns whether the client with this hash is known.
     #[cold]
     pub(super) fn contains(&self, hash: u64) -> bool {
-        let (word, bit) = self.place(hash);
-        self.generations.iter().any(|words| words.get(word).is_some_and(|word| word & bit != 0))
+        let (line, word, bit) = self.place(hash);
+        self.lines.get(line).is_some_and(|[first, second]| (first[word] | second[word]) & bit != 0)
     }
 
-    /// Returns the word and the bit for a hash.
-    fn place(&self, hash: u64) -> (usize, u64) {
-        ((hash / 64) as usize & (self.words - 1), 1 << (hash % 64))
+    /// Returns the line for a hash, the word in it and the bit in that.
+    fn place(&self, hash: u64) -> (usize, usize, u64) {
+        let word = (hash / 64) as usize;
+        ((word / WORDS) & (self.length - 1), word % WORDS, 1 << (hash % 64))
     }
 
-    /// Takes the memory of both generations, which else is taken with the first client of each.
+    /// Takes the memory, which else is taken for the first client.
     #[cold]
     pub(super) fn take_memory(&mut self) {
-        self.begin_generation(true);
+        if self.lines.is_empty() && self.lines.try_reserve_exact(self.length).is_ok() {
+            self.lines.resize(self.length, Line::default());
+        }
     }
 
     /// Begins a new generation, and forgets the one before the current one; if `are_both_over`, the
     /// current one too.
     #[cold]
     fn begin_generation(&mut self, are_both_over: bool) {
-        let [current, before] = &mut self.generations;
-        core::mem::swap(current, before);
-        for words in [Some(current), are_both_over.then_some(before)].into_iter().flatten() {
-            words.clear();
-            if words.try_reserve_exact(self.words).is_ok() {
-                words.resize(self.words, 0);
+        self.take_memory();
+        self.current = !self.current;
+        let (current, before) = (usize::from(self.current), usize::from(!self.current));
+        for line in &mut self.lines {
+            line[current] = [0; WORDS];
+            if are_both_over {
+                line[before] = [0; WORDS];
             }
         }
     }
@@ -141,7 +149,7 @@ mod tests {
     #[test]
     fn few_are_taken_for_others() {
         let mut recent = RecentClients::new(64 * 4096);
-        recent.begin_generation(true);
+        recent.take_memory();
         let mut hash = 1_u64;
         let mistaken = (0..20_000).filter(|_| {
             hash = hash.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,13 +1,14 @@
-//! The queue of SYNs, in which they wait until everything else that was received is dealt with.
+//! The queue of SYNs, in which they wait where they cannot be answered at once: because a turn has
+//! answered as many as it may, no place is free, or others wait already.
 //!
 //! Clients that have a connection come first: their segments end work that was begun, a SYN begins
-//! more. So under overload what is begun is finished, and too many new clients cost only the
-//! receiving of their SYNs. A SYN waits as a record of its few facts, its buffer goes back at once,
-//! and a client that waits already is not queued again. Of a crowd all are equal: a SYN that finds
-//! the queue full is dropped before it is read. Of a flood, a client that has asked before takes
-//! the place of one that has not: the sender of a flood makes up a new address for each SYN, while
-//! a client that wants a connection asks again (RFC 6298 §2). Which place that is, nobody outside
-//! can tell.
+//! more. So a turn that does not get through all that was received answers few, under overload what
+//! is begun is finished, and too many new clients cost only the receiving of their SYNs. A SYN
+//! waits as a record of its few facts, its buffer goes back at once, and a client that waits
+//! already is not queued again. Of a crowd all are equal: a SYN that finds the queue full is
+//! dropped before it is read. Of a flood, a client that has asked before takes the place of one
+//! that has not: the sender of a flood makes up a new address for each SYN, while a client that
+//! wants a connection asks again (RFC 6298 §2). Which place that is, nobody outside can tell.
 
 use super::handshake::UnmatchedSegment;
 use super::recent_clients::{Generations, RecentClients};
@@ -46,7 +47,7 @@ const SILENT: Duration = Duration::from_secs(16);
 /// A SYN that may be queued: the facts that are known before it is read.
 pub(super) struct Candidate {
     /// The keyed hash of its sender.
-    hash: u64,
+    pub(super) hash: u64,
     /// Whether its sender has asked before.
     again: bool,
     since: Instant,
@@ -193,12 +194,13 @@ impl SynQueue {
         self.waiting.is_empty()
     }
 
-    /// Takes the SYN that has waited longest, without those that have waited too long.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<UnmatchedSegment> {
+    /// Takes the SYN that has waited longest, without those that have waited too long; its sender's
+    /// hash with it.
+    pub(super) fn pop(&mut self, now: Instant) -> Option<(UnmatchedSegment, u64)> {
         while let Some(Waiting { syn, candidate }) = self.waiting.pop_front() {
             self.mark(candidate.hash, false);
             if now < candidate.since + MAX_WAIT {
-                return Some(syn);
+                return Some((syn, candidate.hash));
             }
             self.unanswered += 1;
         }
@@ -286,7 +288,7 @@ mod tests {
                 .all(|waiting| waiting.candidate.again && waiting.syn.header.sequence.0 < CAPACITY as u32)
         );
         assert!(queue.consider(hash(0), at(2000)).is_none(), "not worth reading");
-        assert_eq!(queue.pop(at(1000)).map(|syn| syn.header.sequence.0), Some(0));
+        assert_eq!(queue.pop(at(1000)).map(|(syn, _)| syn.header.sequence.0), Some(0));
         assert!(queue.consider(hash(0), at(2000)).is_some(), "there is a place");
     }
 
@@ -297,7 +299,7 @@ mod tests {
         queue.offer(syn(1), first, at(0));
         queue.offer(syn(2), second, at(0));
         assert_eq!(queue.waiting.len(), 2);
-        assert_eq!(queue.pop(at(1)).map(|syn| syn.header.sequence.0), Some(1));
+        assert_eq!(queue.pop(at(1)).map(|(syn, _)| syn.header.sequence.0), Some(1));
         assert!(queue.consider(second, at(1)).is_none(), "it waits still");
     }
 
@@ -309,8 +311,8 @@ mod tests {
             queue.offer(syn(2), 78, at(1));
         }
         assert_eq!((queue.waiting.len(), queue.unanswered), (2, 0));
-        assert_eq!(queue.pop(at(2)).map(|syn| syn.header.sequence.0), Some(1));
-        assert_eq!(queue.pop(at(2)).map(|syn| syn.header.sequence.0), Some(2));
+        assert_eq!(queue.pop(at(2)).map(|(syn, _)| syn.header.sequence.0), Some(1));
+        assert_eq!(queue.pop(at(2)).map(|(syn, _)| syn.header.sequence.0), Some(2));
         queue.offer(syn(2), 78, at(3));
         assert_eq!(queue.waiting.len(), 1, "a client that was answered may ask again");
     }
@@ -320,7 +322,7 @@ mod tests {
         let mut queue = SynQueue::new(64);
         queue.offer(syn(1), 1, at(0));
         queue.offer(syn(2), 2, at(500));
-        assert_eq!(queue.pop(at(1000)).map(|syn| syn.header.sequence.0), Some(2));
+        assert_eq!(queue.pop(at(1000)).map(|(syn, _)| syn.header.sequence.0), Some(2));
         assert!(queue.pop(at(1000)).is_none() && queue.is_empty());
         assert_eq!(queue.unanswered, 1);
     }

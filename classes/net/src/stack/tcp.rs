@@ -1,9 +1,10 @@
 //! TCP connections: whose a segment is, how one begins, and what becomes of it.
 //!
-//! A SYN takes no place: it waits in the [SYN queue](super::syn_queue), and is answered by a
-//! [`cookie`](super::cookie). The segment that brings the cookie back has a sender that proved to
-//! be where it says; only then a slot is taken ([`places`]). If there is none the segment is
-//! dropped: the peer sends it again, so nobody is turned away, but some have to wait.
+//! A SYN takes no place: it is answered by a [`cookie`](super::cookie), at once or after it has
+//! waited in the [SYN queue](super::syn_queue). The segment that brings the cookie back has a
+//! sender that proved to be where it says; only then a slot is taken ([`places`]). If there is none
+//! the segment is dropped: the peer sends it again, so nobody is turned away, but some have to
+//! wait.
 
 pub(super) mod buffers;
 pub(super) mod connecting;
@@ -75,6 +76,8 @@ pub(super) struct Tcp {
     dirty: Vec<u16>,
     events: VecDeque<u16>,
     wheel: Wheel,
+    /// SYNs that are still to be answered in this turn, at most.
+    pub(super) answers: usize,
     /// All that had come by this time was looked at.
     pub(super) heard: Instant,
     pub(super) opened: u64,
@@ -132,6 +135,7 @@ impl Tcp {
             dirty: Vec::with_capacity(count),
             events: VecDeque::with_capacity(count),
             wheel: Wheel::new(count, ticks(STEP), now),
+            answers: 0,
             heard: now,
             opened: 0,
             connects: 0,
@@ -247,8 +251,6 @@ impl Tcp {
                 (slot.since, slot.unacknowledged) = (now, unacknowledged);
             }
         }
-        self.mark_dirty(index);
-        let slot = &mut self.table[index];
         match slot.phase() {
             Phase::Open | Phase::Idle | Phase::AwaitingFirstRequest => {
                 if slot.connection.takes_more() {
@@ -256,10 +258,26 @@ impl Tcp {
                 }
                 self.queue_event(index);
             }
-            // Nobody reads it any more.
-            Phase::Closing => slot.consume(usize::MAX),
+            Phase::Closing => {
+                // Nobody reads it any more.
+                slot.consume(usize::MAX);
+                if !slot.dirty && slot.connection.settle_if_quiet() && self.retires(index, now) {
+                    return;
+                }
+            }
             Phase::Free => {}
         }
+        self.mark_dirty(index);
+    }
+
+    /// Keeps a record in place of a released connection, where that is enough, and frees its slot.
+    /// Returns whether it did. Only for one that has sent all it has to.
+    fn retires(&mut self, index: usize, now: Instant) -> bool {
+        let slot = &self.table[index];
+        let Some(rest) = slot.connection.time_wait() else { return false };
+        self.time_waits.keep(slot.hash, rest, now);
+        self.free(index);
+        true
     }
 
     /// Gives a connection more memory for what comes, as far as the pool has some for its peer.
@@ -304,21 +322,22 @@ impl Tcp {
         let mut stray = UnmatchedSegment::default();
         let Some(payload) = stray.read(frame, segment, &self.station) else { return };
         if let Some(candidate) = candidate {
-            return self.syn_queue.push(stray, candidate);
+            return self.take_syn(&stray, candidate, transmitter, times);
         }
         if is_opening && over.is_some_and(|over| over.succeeded_by(&stray.header).is_some()) {
             // One that may be an old one is the old connection's (RFC 6191 §2).
             if let Some(candidate) = self.syn_queue.consider(hash, times.now) {
-                self.syn_queue.push(stray, candidate);
+                self.take_syn(&stray, candidate, transmitter, times);
             }
             return;
         }
-        if listener.is_some() && segment.acknowledges() {
+        let is_late = over.is_some_and(|over| over.is_continued_by(&stray.header));
+        if listener.is_some() && segment.acknowledges() && !is_late {
             let (theirs, ours) = (stray.header.sequence - 1, stray.header.acknowledgement - 1);
             // The network may bring the segment again by which the connection began that is over:
             // it must not begin another one, with the same request.
             let is_first = over.is_none_or(|over| over.initial() != ours) && !self.begun.has(hash, ours.0);
-            if is_first && let Some(offer) = self.cookies.check(&segment.key, theirs.0, ours.0, times.tcp) {
+            if is_first && let Some(offer) = self.cookies.check(hash, theirs.0, ours.0, times.tcp) {
                 if is_silent {
                     return self.syn_queue.fall_silent(hash, times.now);
                 }
@@ -348,11 +367,11 @@ impl Tcp {
         }
     }
 
-    /// Takes a connection out of its slot, without a word to the peer.
+    /// Takes a connection out of its slot, without a word to the peer. Its timer stays, which costs
+    /// the slot's next connection one look in vain: many end before theirs.
     fn free(&mut self, index: usize) {
         self.table[index].inbox.give_back(&mut self.pool);
         self.table.vacate(index);
-        self.wheel.cancel(index);
     }
 
     /// Records that a connection may have something to send or a new state.
@@ -441,7 +460,7 @@ impl Tcp {
         mut find: impl FnMut(&[u8], &mut Transmitter),
     ) {
         while let Some(index) = self.wheel.due(times.now) {
-            if !self.puts_off(index, clock, times.now) {
+            if self.table[index].phase() != Phase::Free && !self.puts_off(index, clock, times.now) {
                 self.expire(index, times);
                 self.mark_dirty(index);
             }
@@ -502,13 +521,7 @@ impl Tcp {
         let slot = &mut self.table[index];
         match (slot.phase(), slot.connection.state()) {
             (Phase::Closing, State::Closed) => return self.free(index),
-            // Nothing is left to be sent.
-            (Phase::Closing, State::TimeWait | State::FinWait2) => {
-                if let Some(rest) = slot.connection.time_wait() {
-                    self.time_waits.keep(slot.hash, rest, now);
-                    return self.free(index);
-                }
-            }
+            (Phase::Closing, _) if self.retires(index, now) => return,
             (Phase::Open | Phase::Idle | Phase::AwaitingFirstRequest, _) => self.classify_open(index, now),
             _ => {}
         }

@@ -82,7 +82,7 @@ impl Wheel {
     }
 
     /// Forgets the timer of `slot`.
-    pub(super) fn cancel(&mut self, slot: usize) {
+    fn cancel(&mut self, slot: usize) {
         let Entry { next, previous, step } = self.entries[slot];
         if step == IDLE {
             return;

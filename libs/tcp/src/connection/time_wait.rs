@@ -112,8 +112,8 @@ impl TimeWait {
         (is_syn && (is_new || self.is_unknown)).then_some(self.nxt + DISTANCE)
     }
 
-    /// Returns whether a segment goes on where the connection has stopped, with both its numbers: no
-    /// other connection's does but by chance, of one in 2⁶⁴.
+    /// Returns whether a segment goes on where the connection has stopped, with both its numbers:
+    /// no other connection's does but by chance, of one in 2⁶⁴.
     #[inline]
     pub fn is_continued_by(&self, segment: &Header) -> bool {
         segment.sequence == self.next && segment.acknowledgement == self.nxt

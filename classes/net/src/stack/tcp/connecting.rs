@@ -54,11 +54,12 @@ impl Tcp {
         let index = self.place(transmitter, times).ok_or(Unopened::Crowded)?;
         let (port, key) = self.free_port(local, remote, times.now).ok_or(Unopened::Crowded)?;
         let route = Route::new(self.station.mac, NOBODY, &key, remote.is_ipv4());
-        let initial = Sequence::initial(times.tcp, self.cookies.number(&key));
+        let hash = self.table.hash(&key);
+        let initial = Sequence::initial(times.tcp, self.cookies.number(hash));
         let settings = settings(port, remote.port(), self.windows);
         let (segment, usual_segment) = (route.segment(), route.usual_segment());
         let settings = Settings { initial, segment, usual_segment, stamp_offset: self.stamp_offset, ..settings };
-        self.table.occupy(index, key, self.table.hash(&key));
+        self.table.occupy(index, key, hash);
         let slot = &mut self.table[index];
         slot.connection.reopen(settings, times.tcp);
         slot.connection.keep_up_to(self.windows[0]);
@@ -75,7 +76,7 @@ impl Tcp {
     fn free_port(&mut self, local: IpAddr, remote: SocketAddr, now: Instant) -> Option<(u16, Key)> {
         let count = u32::from(PORTS.end() - PORTS.start()) + 1;
         let key = |port| Key::new((remote.ip(), remote.port()), (local, port));
-        let first = self.cookies.number(&key(0)).wrapping_add(self.connects);
+        let first = self.cookies.number(self.table.hash(&key(0))).wrapping_add(self.connects);
         self.connects = self.connects.wrapping_add(1);
         // There are fewer places than ports.
         (0..count).find_map(|more| {

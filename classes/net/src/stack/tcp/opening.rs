@@ -6,6 +6,7 @@ use crate::client::Transmitter;
 use crate::stack::cookie::Offer;
 use crate::stack::frame::Route;
 use crate::stack::handshake::UnmatchedSegment;
+use crate::stack::syn_queue::Candidate;
 use culm::time::Instant;
 use culm_tcp::{Algorithm, Sequence, Settings, Span, answer_to};
 
@@ -77,40 +78,52 @@ impl Tcp {
         self.queue_event(index);
     }
 
-    /// Answers SYNs that wait, up to `count` of them, as long as there are places and buffers.
+    /// Answers a SYN at once if it may be, and else has it wait.
+    pub(super) fn take_syn(
+        &mut self,
+        syn: &UnmatchedSegment,
+        candidate: Candidate,
+        transmitter: &mut Transmitter,
+        times: Times,
+    ) {
+        if self.answers == 0 || !self.syn_queue.is_empty() || !self.has_opening(times.now) {
+            return self.syn_queue.push(*syn, candidate);
+        }
+        self.answer(syn, candidate.hash, transmitter, times);
+    }
+
+    /// Answers SYNs that wait, as long as there are places and buffers.
     #[inline]
-    pub(in crate::stack) fn answer_syns(&mut self, transmitter: &mut Transmitter, count: usize, times: Times) {
+    pub(in crate::stack) fn answer_syns(&mut self, transmitter: &mut Transmitter, times: Times) {
         if !self.syn_queue.is_empty() {
-            self.answer_some_syns(transmitter, count, times);
+            self.answer_some_syns(transmitter, times);
         }
     }
 
     #[cold]
-    fn answer_some_syns(&mut self, transmitter: &mut Transmitter, count: usize, times: Times) {
-        for _ in 0..count {
-            if !transmitter.becomes_ready() || !self.has_opening(times.now) {
-                return;
-            }
-            let Some(syn) = self.syn_queue.pop(times.now) else { return };
-            if self.answer(&syn, transmitter, times) {
-                self.promises.tell(times.now);
-            }
+    fn answer_some_syns(&mut self, transmitter: &mut Transmitter, times: Times) {
+        while self.answers > 0 && transmitter.becomes_ready() && self.has_opening(times.now) {
+            let Some((syn, hash)) = self.syn_queue.pop(times.now) else { return };
+            self.answer(&syn, hash, transmitter, times);
         }
     }
 
-    /// Answers a SYN. Returns whether that was sent: not if there is no buffer to send in, or if
-    /// each cookie for it has begun a connection already, from the same first number. Its sender
-    /// asks again, when there is another one.
-    fn answer(&mut self, syn: &UnmatchedSegment, transmitter: &mut Transmitter, times: Times) -> bool {
-        let hash = self.table.hash(&syn.key);
-        let mut cookies = self.cookies.make(&syn.key, syn.header.sequence.0, syn.offer(), times.tcp);
+    /// Answers a SYN whose key has this hash, if there is a buffer to send in, and not each cookie
+    /// for it has begun a connection already, from the same first number. Else its sender asks
+    /// again, when there is another one.
+    #[inline(never)]
+    fn answer(&mut self, syn: &UnmatchedSegment, hash: u64, transmitter: &mut Transmitter, times: Times) {
+        self.answers -= 1;
+        let mut cookies = self.cookies.make(hash, syn.header.sequence.0, syn.offer(), times.tcp);
         let Some(ours) = cookies.find(|cookie| !self.begun.has(hash, *cookie)) else {
             self.syn_queue.unanswered += 1;
-            return false;
+            return;
         };
         let route = syn.route(&self.station);
         let settings = self.settings_for(syn, Sequence(ours), &route);
-        route.send_alone(transmitter, &answer_to(&settings, &syn.header, times.tcp))
+        if route.send_alone(transmitter, &answer_to(&settings, &syn.header, times.tcp)) {
+            self.promises.tell(times.now);
+        }
     }
 
     /// Returns whether SYNs wait that can be answered now. If only a buffer lacks, the client gets

@@ -3,7 +3,7 @@
 
 use super::crowd::server;
 use super::lan::Lan;
-use super::station::{ACK, FIN, RST, Station, addressee};
+use super::station::{ACK, FIN, RST, SYN, Station, addressee};
 use crate::stack::table::Phase;
 use crate::stack::{Event, Stack};
 use std::vec::Vec;
@@ -84,6 +84,27 @@ fn a_peer_that_does_not_end_its_side_keeps_no_place() {
     lan.wire.to_stack.push_back(end);
     lan.pass(2);
     assert!(matches!(station.receive(&mut lan)[..], [(RST, _)]));
+}
+
+/// A client whose SYN waits for a place gets the next one, and not who asks in the very moment at
+/// which it becomes free: with the acknowledgement of the end of the connection that had it.
+#[test]
+fn who_waits_goes_before_who_comes() {
+    let mut lan = server(1);
+    lan.server = answer_briefly;
+    let [mut first, mut waiting, mut late] = [0, 1, 2].map(Station::new);
+    first.shake_hands(&mut lan);
+    first.send(&mut lan, ACK, b"pay");
+    lan.pass(5);
+    assert!(first.receive(&mut lan).iter().any(|(_, payload)| payload == b"answer"));
+    waiting.send(&mut lan, SYN, b"");
+    lan.pass(300);
+    assert!(waiting.receive(&mut lan).is_empty(), "there is no place");
+    first.send(&mut lan, ACK, b"");
+    late.send(&mut lan, SYN, b"");
+    lan.pass(5);
+    assert!(matches!(waiting.receive(&mut lan)[..], [(flags, _)] if flags == SYN | ACK));
+    assert!(late.receive(&mut lan).is_empty(), "the place is promised");
 }
 
 /// What comes with the acknowledgement of this side's end is acknowledged too, though not at once:
