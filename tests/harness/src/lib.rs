@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod book;
+pub mod capture;
 pub mod checkout;
 pub mod client;
 pub mod deaths;

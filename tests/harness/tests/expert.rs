@@ -6,13 +6,13 @@
 
 #![allow(missing_docs, reason = "a test's name says what it tests")]
 
-use culm_tests_harness::client::{Background, curl, run, wait_for_ping};
-use culm_tests_harness::{Boot, PATIENCE, artefacts, on_a_wire, on_wires, wire};
-use std::fs;
+use culm_tests_harness::capture::Capture;
+use culm_tests_harness::client::{curl, run, wait_for_ping};
+use culm_tests_harness::{Boot, on_a_wire, on_wires, wire};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Bytes that go each way in bulk.
 const BULK: usize = 3_000_000;
@@ -38,49 +38,28 @@ impl Notes {
     }
 }
 
-/// A capture of the wire.
-struct Capture {
-    path: String,
-    tcpdump: Background,
+/// Begins a capture of the wire.
+fn capture(name: &str) -> Capture {
+    Capture::start(wire::DEVICE, name, &[])
 }
 
-impl Capture {
-    fn start(name: &str) -> Self {
-        let path = artefacts().join(format!("{name}.pcap")).to_str().expect("a path in UTF-8").to_string();
-        _ = fs::remove_file(&path);
-        let options = ["-i", wire::DEVICE, "-U", "-B", "65536", "-Z", "root", "-w", &path];
-        let tcpdump = Background::start("tcpdump", &options);
-        let until = Instant::now() + PATIENCE;
-        // It begins with the file's header.
-        while fs::metadata(&path).map_or(0, |file| file.len()) == 0 {
-            assert!(Instant::now() < until, "tcpdump does not begin");
-            sleep(Duration::from_millis(20));
-        }
-        Self { path, tcpdump }
-    }
-
-    /// Ends it. Returns what the expert notes of the machine's packets (severity note, warning or
-    /// error), a line for each.
-    fn end(self) -> Notes {
-        // What has been sent is captured a moment later.
-        sleep(Duration::from_millis(500));
-        drop(self.tcpdump);
-        let guest = "eth.src[0:3] == 52:54:00";
-        let noted = format!("{guest} && _ws.expert.severity >= \"Note\"");
-        let ask = |filter: &str, field: &str| {
-            let checks = ["ip", "tcp", "udp"].map(|protocol| format!("{protocol}.check_checksum:TRUE"));
-            let mut options = vec!["-n", "-r", &self.path, "-Y", filter, "-T", "fields", "-e", "frame.number"];
-            options.extend(["-e", field]);
-            checks.iter().for_each(|check| options.extend(["-o", check]));
-            run(120, "tshark", &options).lines().map(str::to_string).collect::<Vec<_>>()
-        };
-        // Ends of connections are worth a note to it, and in order.
-        let is_end = |line: &String| line.contains("undergoes the connection closing") || line.contains("(RST)");
-        let is_repeated = |line: &String| line.contains("retransmission") || line.contains("out-of-order");
-        let notes = ask(&noted, "_ws.expert.message").into_iter().filter(|line| !is_end(line));
-        let (repeated, wrong) = notes.partition(is_repeated);
-        Notes { sent: ask(guest, "frame.len").len(), repeated, wrong }
-    }
+/// Ends a capture. Returns what the expert notes of the machine's packets (severity note, warning
+/// or error), a line for each.
+fn notes(mut capture: Capture) -> Notes {
+    // What has been sent is captured a moment later.
+    sleep(Duration::from_millis(500));
+    capture.stop();
+    let guest = "eth.src[0:3] == 52:54:00";
+    let noted = format!("{guest} && _ws.expert.severity >= \"Note\"");
+    let checks = ["ip", "tcp", "udp"].map(|protocol| format!("{protocol}.check_checksum:TRUE"));
+    let options: Vec<&str> = checks.iter().flat_map(|check| ["-o", check]).collect();
+    let ask = |filter: &str, field: &str| capture.read(filter, &["frame.number", field], &options);
+    // Ends of connections are worth a note to it, and in order.
+    let is_end = |line: &String| line.contains("undergoes the connection closing") || line.contains("(RST)");
+    let is_repeated = |line: &String| line.contains("retransmission") || line.contains("out-of-order");
+    let notes = ask(&noted, "_ws.expert.message").into_iter().filter(|line| !is_end(line));
+    let (repeated, wrong) = notes.partition(is_repeated);
+    Notes { sent: ask(guest, "frame.len").len(), repeated, wrong }
 }
 
 /// Takes and sends bytes in bulk.
@@ -99,14 +78,14 @@ fn bulk() {
 fn requests_and_answers_are_as_they_should_be() {
     on_a_wire(Boot::system("web").option(&wire::PLAIN), |machine| {
         machine.wait_for_web();
-        let capture = Capture::start("expert-web");
+        let capture = capture("expert-web");
         for _ in 0..20 {
             assert_eq!(curl(&machine.url("/"), &[]).status, 200);
         }
         let address = machine.link_local().replace('%', "%25");
         assert_eq!(curl(&format!("http://[{address}]/"), &["--globoff"]).status, 200);
         run(60, "wrk", &["-t", "1", "-c", "32", "-d", "2", &machine.url("/")]);
-        let notes = capture.end();
+        let notes = notes(capture);
         assert!(notes.sent > 500, "{notes:?}");
         notes.are_well(0);
         machine.is_unharmed();
@@ -123,9 +102,9 @@ const BULK_WIRE: (&str, &str) = (wire::DEVICE, "198.18.0.1/24");
 fn bulk_is_sent_once_and_in_order() {
     on_wires(bulk_boot(), &[BULK_WIRE], |machine| {
         wait_for_ping("198.18.0.2");
-        let capture = Capture::start("expert-bulk");
+        let capture = capture("expert-bulk");
         bulk();
-        let notes = capture.end();
+        let notes = notes(capture);
         assert!(notes.sent > BULK / 1460, "{notes:?}");
         notes.are_well(0);
         assert!(!machine.saw("faulted"), "{}", machine.console());
@@ -139,9 +118,9 @@ fn what_is_lost_is_sent_again_and_nothing_else() {
         let rules = "table netdev loss { chain machine { type filter hook ingress device culm0 priority 0; \
                      tcp sport 19 numgen inc mod 101 == 50 counter drop; }; }";
         run(10, "nft", &[rules]);
-        let capture = Capture::start("expert-loss");
+        let capture = capture("expert-loss");
         bulk();
-        let notes = capture.end();
+        let notes = notes(capture);
         let said = run(10, "nft", &["list", "table", "netdev", "loss"]);
         let dropped = said.split("packets ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
         let losses: usize = dropped.expect("a counter");
