@@ -68,6 +68,7 @@ pub mod link;
 pub mod log;
 pub mod message;
 pub mod observe;
+pub mod order;
 pub mod queue;
 pub mod random;
 pub mod region;

@@ -14,7 +14,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
 use culm::link::Event;
-use culm::{Link, Progress};
+use culm::{Link, Progress, order};
 use culm_abi::connection::block::{CLIENT_REQUEST, MIN_QUEUE};
 use culm_abi::connection::{BlockClient, Ring};
 use culm_queue::Producer;
@@ -51,6 +51,9 @@ impl fmt::Display for NotSent {
 
 impl core::error::Error for NotSent {}
 
+/// In place of how many requests were sent before one: it has ended, and is not sent again.
+const ENDED: u64 = u64::MAX;
+
 /// One request that is under way.
 #[derive(Debug)]
 struct Slot<T> {
@@ -59,7 +62,7 @@ struct Slot<T> {
     /// The request's name in the queues: the slot's number, with another number above it each time.
     /// Otherwise an answer that comes twice would answer the slot's next request.
     token: u16,
-    /// How many requests were sent before it.
+    /// How many requests were sent before it, or [`ENDED`].
     sent_before: u64,
     /// Whether the provider's present life can have seen it.
     is_sent: bool,
@@ -239,18 +242,20 @@ impl<T> Client<T> {
     #[cold]
     fn start_over(&mut self) {
         self.is_confirmed = false;
-        let (slots, ended) = (&mut self.slots, &self.ended);
-        self.waiting.clear();
-        for slot in slots.iter_mut() {
-            slot.is_left |= core::mem::take(&mut slot.is_sent);
-        }
-        for (index, slot) in (0..).zip(slots.iter()) {
-            if slot.tag.is_some() && !ended.iter().any(|(other, _)| *other == index) {
-                // Put where it belongs: a sort of the library's has more code than this client.
-                let is_earlier = |other: &u16| slots[usize::from(*other)].sent_before < slot.sent_before;
-                self.waiting.insert(self.waiting.partition_point(is_earlier), index);
+        for (index, _) in &self.ended {
+            if let Some(slot) = self.slots.get_mut(usize::from(*index)) {
+                slot.sent_before = ENDED;
             }
         }
+        self.waiting.clear();
+        for (index, slot) in (0..).zip(self.slots.iter_mut()) {
+            slot.is_left |= core::mem::take(&mut slot.is_sent);
+            if slot.tag.is_some() && slot.sent_before != ENDED {
+                self.waiting.push_back(index);
+            }
+        }
+        let slots = &self.slots;
+        order::sort(self.waiting.make_contiguous(), |index| slots[usize::from(index)].sent_before);
     }
 
     /// Sends a request that reads or writes the blocks from `block` on, as [`Self::send`] does,

@@ -253,3 +253,59 @@ fn the_memory_of_a_cancelled_request_is_not_the_devices_when_it_ends() {
     assert_eq!(complete, [(1, Err(Error::Changed))]);
     assert_eq!(client.under_way(), 0);
 }
+
+/// Tests that requests are sent again in the order in which they were sent, whichever places they
+/// have, and none of them that has ended.
+#[test]
+fn what_is_sent_again_keeps_its_order() {
+    const MANY: u64 = 1000;
+    let connection = connection(256, MANY, 0, 1);
+    let (mut client, mut disk) = (Client::connect(&connection), RamDisk::new(&connection, Disk::new(MANY, 1)));
+    let read = |block| Request::read(block, &[segment(block, 1)]).expect("one segment");
+    let (mut sent, mut ended, mut order) = (0, Vec::new(), Vec::new());
+    for _ in 0..30 {
+        client.begin();
+        ended.extend(core::iter::from_fn(|| client.next_completion()).map(|complete| complete.tag));
+        while client.disk().is_some() && client.space() > 0 {
+            client.send(&read(sent), sent).expect("there is space");
+            order.push(sent);
+            sent += 1;
+        }
+        let _ = client.end_round();
+        disk.take();
+        // Places are free in any order.
+        (0..20).for_each(|number| {
+            if !disk.taken.is_empty() {
+                disk.finish(number * 7 % disk.taken.len())
+            }
+        });
+        let _ = disk.end_round();
+    }
+    assert!(sent > 500 && disk.taken.len() > 100, "{sent} were sent, {} are left", disk.taken.len());
+    client.begin();
+    ended.extend(core::iter::from_fn(|| client.next_completion()).map(|complete| complete.tag));
+    // These wait for a life that has not begun, and end before it.
+    let mut disk = disk.restarted(port(&connection));
+    client.begin();
+    let waiting = client.space() as u64;
+    assert!(waiting > 0, "some have ended");
+    (sent..sent + waiting).for_each(|block| client.send(&read(block), block).expect("there is space"));
+    client.cancel(|block| *block >= sent);
+    // Once more, before what has ended is taken.
+    disk = disk.restarted(port(&connection));
+    order.retain(|block| !ended.contains(block));
+    let mut taken = Vec::new();
+    for _ in 0..10 {
+        client.begin();
+        let complete = core::iter::from_fn(|| client.next_completion());
+        let cancelled = complete.filter(|complete| complete.result == Err(Error::Changed));
+        assert!(cancelled.map(|complete| complete.tag).all(|block| block >= sent));
+        let _ = client.end_round();
+        disk.take();
+        taken.extend(disk.taken.iter().map(|taken| taken.request.block));
+        disk.finish_all();
+        let _ = disk.end_round();
+    }
+    assert_eq!(taken, order);
+    assert_eq!(client.under_way(), 0);
+}

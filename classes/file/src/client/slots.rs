@@ -4,10 +4,14 @@ use crate::{Error, Request, RequestEntry};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use culm::order;
 
 /// Slots that only the client's own requests take. Without one, requests that all wait for a file
 /// to be opened again would leave no slot for that, and wait for ever.
 const OWN: u16 = 1;
+
+/// In place of how many requests were sent before one: it has ended, and is not sent again.
+const ENDED: u64 = u64::MAX;
 
 /// The one whose request it is.
 #[derive(Debug)]
@@ -26,7 +30,7 @@ struct Slot<T> {
     /// The request's name in the queues: the slot's number, with another number above it each time.
     /// Otherwise an answer that comes twice would answer the slot's next request.
     token: u16,
-    /// How many requests were sent before it.
+    /// How many requests were sent before it, or [`ENDED`].
     sent_before: u64,
     /// Whether the provider's present life can have seen it.
     is_sent: bool,
@@ -103,26 +107,24 @@ impl<T> Slots<T> {
     /// Takes back what was sent, and gives up what the client itself asked for. What was asked for
     /// is sent again in its order.
     pub fn start_over(&mut self) {
+        let slots = &mut self.slots;
+        self.ended.retain(|(index, _)| {
+            let slot = slots.get_mut(usize::from(*index)).filter(|slot| matches!(slot.used, Some(Use::Request(_))));
+            slot.map(|slot| slot.sent_before = ENDED).is_some()
+        });
         self.waiting.clear();
         for index in 0..self.slots.len() as u16 {
-            let is_ended = self.ended.iter().any(|(ended, _)| *ended == index);
             let Some(slot) = self.slots.get_mut(usize::from(index)) else { continue };
             slot.is_repeated |= slot.is_sent;
             slot.is_sent = false;
             match slot.used {
-                Some(Use::Own) => {
-                    self.ended.retain(|(ended, _)| *ended != index);
-                    let _ = self.release(index);
-                }
-                Some(Use::Request(_)) if !is_ended => {
-                    // Put where it belongs: a sort of the library's has more code than this client.
-                    let (sent_before, slots) = (slot.sent_before, &self.slots);
-                    let is_earlier = |other: &u16| slots[usize::from(*other)].sent_before < sent_before;
-                    self.waiting.insert(self.waiting.partition_point(is_earlier), index);
-                }
+                Some(Use::Own) => _ = self.release(index),
+                Some(Use::Request(_)) if slot.sent_before != ENDED => self.waiting.push_back(index),
                 _ => {}
             }
         }
+        let slots = &self.slots;
+        order::sort(self.waiting.make_contiguous(), |index| slots[usize::from(index)].sent_before);
     }
 
     /// Takes a slot for a request that is sent behind all others. There must be space.

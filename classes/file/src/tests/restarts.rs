@@ -2,7 +2,7 @@
 
 use super::{MEMORY, Pair, VOLUME};
 use crate::testing::{RamFiles, connection};
-use crate::{BLOCK, Client, Completion, Done, Error, File, Mode, NotSent};
+use crate::{BLOCK, Client, Completion, Done, Error, File, Mode, NotSent, Operation};
 use culm_abi::connection::FileClient;
 use culm_queue::crash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -206,4 +206,45 @@ fn either_life_may_end_anywhere() {
         let deaths = (0..).take_while(|steps| run(is_client, *steps)).count();
         assert!(deaths > 15, "{deaths} places to die");
     }
+}
+
+/// Tests that requests are sent again in the order in which they were sent, whichever places they
+/// have.
+#[test]
+fn what_is_sent_again_keeps_its_order() {
+    let mut pair = Pair::new();
+    pair.files.put("/file", &[7; 1000]);
+    let file = pair.open("/file", Mode::Read).expect("it is there").0;
+    let (mut sent, mut order) = (0, Vec::new());
+    for turn in 0..6_usize {
+        pair.client.begin();
+        let complete: Vec<_> = core::iter::from_fn(|| pair.client.next_completion()).collect();
+        order.retain(|position| complete.iter().all(|complete| u64::from(complete.tag) != *position));
+        while pair.client.space() > 0 {
+            pair.client.read(file, sent, 0, 1, sent as u32).expect("there is space");
+            order.push(sent);
+            sent += 1;
+        }
+        let _ = pair.client.end_round();
+        pair.files.take();
+        if turn < 5 {
+            // Places are free in any order.
+            (0..4).for_each(|number| pair.files.finish(number * 5 % pair.files.taken.len()));
+        }
+        let _ = pair.files.end_round();
+    }
+    let mut pair = pair.restart();
+    let mut taken = Vec::new();
+    for _ in 0..10 {
+        pair.client.begin();
+        while pair.client.next_completion().is_some() {}
+        let _ = pair.client.end_round();
+        pair.files.take();
+        let reads = pair.files.taken.iter().filter(|taken| taken.request.operation == Operation::Read);
+        taken.extend(reads.map(|taken| taken.request.position));
+        pair.files.finish_all();
+        let _ = pair.files.end_round();
+    }
+    assert!(order.len() >= 5, "{order:?}");
+    assert_eq!(taken, order);
 }
