@@ -79,8 +79,12 @@ fn nap(socket: &UdpSocket) {
     unsafe { libc::poll(&raw mut entry, 1, NAP) };
 }
 
+/// Waits for the first packet, sends it back and takes its sender for the only client. Returns
+/// whether one has come.
 fn connect_to_first_sender(socket: &UdpSocket) -> bool {
     let _ = socket.set_read_timeout(Some(std::time::Duration::from_millis(NAP as u64)));
     let mut packet = [0; 2048];
-    matches!(socket.recv_from(&mut packet), Ok((_, peer)) if socket.connect(peer).is_ok())
+    let Ok((length, peer)) = socket.recv_from(&mut packet) else { return false };
+    // Whoever is not there any more is answered as little as anybody.
+    socket.connect(peer).is_ok_and(|()| socket.send(&packet[..length]).is_ok())
 }

@@ -17,6 +17,9 @@ use std::time::Duration;
 const BENCH: &str = "net";
 const OVERLOAD: &str = "udp-64-overload";
 
+/// The rates of the open loop that overloads, in multiples of the one that saturates a server.
+const MULTIPLES_OF_SATURATION: [f64; 9] = [0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0];
+
 /// Sizes and windows of the closed loops.
 const FULL_SIZES: &[usize] = &[64, 128, 256, 512, 1024, 1450, 1472];
 const FULL_WINDOWS: &[usize] = &[1, 4, 16, 64, 256];
@@ -186,7 +189,7 @@ fn overload_row(lab: &Lab, results: &mut Results, subject: &mut Subject, side: S
     let (_, saturated) = load(lab, subject, &pressure(Mode::Window(256)))?;
     let saturation = saturated.counts.answered as f64 / saturated.seconds;
     let (mut curve, mut all) = (Curve::default(), Sample::default());
-    for factor in [0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0] {
+    for factor in MULTIPLES_OF_SATURATION {
         let (sample, report) = load(lab, subject, &pressure(Mode::Rate(saturation * factor)))?;
         let rate = report.counts.answered as f64 / report.seconds;
         let instructions = sample.figures.get("instructions/packet").copied().unwrap_or(f64::NAN);

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 const PATH: &str = "/index.html";
 
-/// Shares of what saturates a server.
-const SWEEP: &[f64] = &[0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0];
+/// The rates of requests, in multiples of the one that saturates a server.
+const MULTIPLES_OF_SATURATION: &[f64] = &[0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0];
 
 /// The row that says whether the answers stay at their most.
 const OVERLOAD: &str = "overload";
@@ -39,12 +39,12 @@ fn row(factor: f64) -> String {
 /// Connections with one request each at rates up to three times of what the server can do.
 pub fn sweep(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side, address: SocketAddr) -> Result<()> {
     let overload = lab.wants(BENCH, OVERLOAD);
-    if !overload && !SWEEP.iter().any(|factor| lab.wants(BENCH, &row(*factor))) {
+    if !overload && !MULTIPLES_OF_SATURATION.iter().any(|factor| lab.wants(BENCH, &row(*factor))) {
         return Ok(());
     }
     let saturation = saturation(lab, subject, address)?;
     let mut answers = Answers::default();
-    for &factor in SWEEP.iter().filter(|factor| overload || lab.wants(BENCH, &row(**factor))) {
+    for &factor in MULTIPLES_OF_SATURATION.iter().filter(|factor| overload || lab.wants(BENCH, &row(**factor))) {
         lab.attempt(BENCH, &row(factor), || {
             let rate = (saturation * factor).max(1.0);
             let (mut sample, report) = measure(lab, subject, address, rate)?;
@@ -59,7 +59,7 @@ pub fn sweep(lab: &Lab, results: &mut Results, subject: &mut Subject, side: Side
         });
     }
     if overload {
-        for &factor in (1..ROUNDS).flat_map(|_| SWEEP).filter(|factor| **factor >= 1.0) {
+        for &factor in (1..ROUNDS).flat_map(|_| MULTIPLES_OF_SATURATION).filter(|factor| **factor >= 1.0) {
             lab.attempt(BENCH, OVERLOAD, || {
                 let (sample, report) = measure(lab, subject, address, saturation * factor)?;
                 answers.add(factor, &sample, &report);

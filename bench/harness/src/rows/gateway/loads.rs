@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 /// Packets under way in closed loops.
 pub(super) const WINDOW: usize = 64;
 
-/// Shares of what passes in a closed loop that are sent beyond it.
-const SHARES: [f64; 5] = [0.5, 1.0, 2.0, 3.0, 4.0];
+/// The rates that are sent, in multiples of the one that saturates the way.
+const MULTIPLES_OF_SATURATION: [f64; 5] = [0.5, 1.0, 2.0, 3.0, 4.0];
 
 /// How long the load goes on before it is counted.
 const WARM_UP: Duration = Duration::from_millis(500);
@@ -134,7 +134,7 @@ pub(super) fn overload(lab: &Lab, subject: &mut Subject, far: &Far) -> Result<Sa
         Ok(Passed { rate, sent: rate * sent as f64 / (received as f64).max(1.0), instructions })
     };
     let saturation = saturation(&mut one_way)?;
-    for factor in SHARES {
+    for factor in MULTIPLES_OF_SATURATION {
         let Passed { rate, sent, instructions } = one_way(saturation * factor)?;
         curve.add(Point { factor, rate, instructions });
         all.set(&format!("packets/s at {factor}x"), rate);
