@@ -166,7 +166,8 @@ impl Routers {
         let routers = self.routers.iter().flatten().map(|router| router.until);
         let prefixes = self.prefixes.iter().flatten().map(|prefix| prefix.until);
         let servers = self.name_servers.iter().flatten().map(|server| server.until);
-        let due = if self.are_servers_new { Instant::default() } else { self.due };
+        let is_due = self.are_servers_new || self.has_lost_all();
+        let due = if is_due { Instant::default() } else { self.due };
         addresses.chain(routers).chain(prefixes).chain(servers).fold(due, Instant::min)
     }
 
@@ -188,6 +189,10 @@ impl Routers {
         if let Some(own) = self.addresses.iter_mut().flatten().find(|own| own.state == State::New) {
             own.state = State::Tentative;
             return Some(Step::Claim(own.address));
+        }
+        if self.has_lost_all() {
+            // Other hosts have lost the same one: they do not ask at the same moment.
+            (self.due, self.patience) = (now + part(FIRST_DELAY, random), PATIENCE.0);
         }
         if self.due <= now {
             // What was there before the link came up may have ended since.
@@ -242,6 +247,13 @@ impl Routers {
         if !has_old && self.routers.iter().any(Option::is_some) {
             (self.due, self.patience) = (Instant::NEVER, PATIENCE.0);
         }
+    }
+
+    /// Returns whether nobody is asked for routers since one had answered, and none is left: its
+    /// lifetime has ended, or it has said that it is none any more. Then they are asked for as at
+    /// the beginning, until one answers (RFC 4861 §6.3.7, RFC 7559 §2).
+    fn has_lost_all(&self) -> bool {
+        self.due == Instant::NEVER && self.routers.iter().all(Option::is_none)
     }
 
     /// RFC 8106 §5.3.1 and §6.2. Where all places are taken, the server that ends first makes way

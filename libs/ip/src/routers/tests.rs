@@ -197,6 +197,34 @@ fn routers_of_before_are_asked_for_until_each_has_answered() {
     assert_eq!(routers.source(neighbour, link_local(LINK), seconds(1000)), own);
 }
 
+/// RFC 4861 §6.3.7: who has no router left asks again, at a moment of its own within a second.
+#[test]
+fn routers_are_asked_for_again_when_none_is_left() {
+    for is_withdrawn in [false, true] {
+        let mut routers = new();
+        assert_eq!(due(&mut routers, seconds(1)), [Step::Solicit]);
+        (1..=2).for_each(|number| tell(&mut routers, seconds(2), number, 600 * number, &[]));
+        assert_eq!(routers.deadline(), seconds(602));
+        assert_eq!(due(&mut routers, seconds(602)), [], "one is left");
+        let end = if is_withdrawn { seconds(700) } else { seconds(1202) };
+        if is_withdrawn {
+            tell(&mut routers, end, 2, 0, &[]);
+            assert!(routers.deadline() <= end, "what is due is known at once");
+        } else {
+            assert_eq!(routers.deadline(), end);
+        }
+        assert_eq!(due(&mut routers, end), []);
+        let first = routers.deadline();
+        assert_eq!(first, end + FIRST_DELAY / 2, "half of a second is chosen here");
+        assert_eq!(due(&mut routers, first), [Step::Solicit]);
+        let second = routers.deadline();
+        assert_eq!(second, first + PATIENCE.0);
+        assert_eq!(due(&mut routers, second), [Step::Solicit], "nobody has answered");
+        tell(&mut routers, second, 3, 600, &[]);
+        assert_eq!(routers.deadline(), second + Duration::from_secs(600));
+    }
+}
+
 #[test]
 fn routers_are_asked_for_ever_more_seldom_until_one_is_there() {
     let mut routers = Routers::new(LINK, 1500, seconds(0), 1 << 31);
@@ -359,9 +387,10 @@ fn nobody_ends_an_address_at_once() {
         let mut routers = new();
         tell(&mut routers, seconds(0), 1, 0, &[prefix("2001:db8:1::", 64, 0x40, before, 0)]);
         assert_eq!(due(&mut routers, seconds(0)).len(), 2, "one claim, one question");
-        tell(&mut routers, seconds(0), 1, 1, &[prefix("2001:db8:1::", 64, 0x40, said, 0)]);
-        assert_eq!(due(&mut routers, seconds(1)), []);
-        assert_eq!(routers.deadline(), seconds(after), "{before} {said}");
+        tell(&mut routers, seconds(0), 1, 0, &[prefix("2001:db8:1::", 64, 0x40, said, 0)]);
+        let is_removed = |step: &Step| matches!(step, Step::Remove(_));
+        assert!(!due(&mut routers, seconds(after - 1)).iter().any(is_removed), "{before} {said}");
+        assert!(due(&mut routers, seconds(after)).iter().any(is_removed), "{before} {said}");
     }
 }
 
