@@ -55,8 +55,8 @@ fn discover(cache: &mut Neighbours<'_>, routers: &mut Routers, input: &mut Input
     let packet = Ipv6::parse(&bytes).expect("it was written");
     let own = |address| if address == OWN_6 { Own::Yes } else { Own::No };
     let response = match Message::parse(&packet) {
-        Ok(Message::Solicitation(question)) => discovery::solicited(cache, &question, own, LINK, now),
-        Ok(Message::Advertisement(told)) => discovery::advertised(cache, &told, own, now),
+        Ok(Message::NeighbourSolicitation(question)) => discovery::solicited(cache, &question, own, LINK, now),
+        Ok(Message::NeighbourAdvertisement(told)) => discovery::advertised(cache, &told, own, now),
         Ok(Message::RouterAdvertisement(told)) => {
             assert!(told.prefixes().all(|prefix| prefix.length <= 128));
             routers.advertised(&told, now);
@@ -73,7 +73,7 @@ fn discover(cache: &mut Neighbours<'_>, routers: &mut Routers, input: &mut Input
         let mut buffer = [0; LONGEST];
         let length = answer.write(&mut buffer).expect("it fits");
         let packet = Ipv6::parse(&buffer[..length]).expect("it was written");
-        assert_eq!(Message::parse(&packet), Ok(Message::Advertisement(answer)));
+        assert_eq!(Message::parse(&packet), Ok(Message::NeighbourAdvertisement(answer)));
     }
 }
 

@@ -16,7 +16,9 @@ pub mod router;
 pub use cache::{Action, Advertised, Cache, Place, Resolution, WAYS};
 pub use claim::{Claim, Rules, Step};
 pub use entry::{Entry, Times};
-pub use message::{Advertisement, LONGEST, Message, Prefix, RouterAdvertisement, RouterSolicitation, Solicitation};
+pub use message::{
+    LONGEST, Message, NeighbourAdvertisement, NeighbourSolicitation, Prefix, RouterAdvertisement, RouterSolicitation,
+};
 
 #[cfg(test)]
 mod tests;

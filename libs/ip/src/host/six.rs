@@ -5,7 +5,8 @@ use crate::ipv6::Ipv6;
 use crate::multicast::{self, Query, Report, Reports};
 use crate::neighbour::discovery::{self, Own, Response};
 use crate::neighbour::{
-    Advertisement, Claim, LONGEST, Message, RouterAdvertisement, RouterSolicitation, Rules, Solicitation, Step, Times,
+    Claim, LONGEST, Message, NeighbourAdvertisement, NeighbourSolicitation, RouterAdvertisement, RouterSolicitation,
+    Rules, Step, Times,
 };
 use crate::routers::{self, Routers};
 use crate::{ALL_NODES, ALL_ROUTERS, Instant, LinkAddress, solicited_node};
@@ -161,8 +162,8 @@ impl Node<'_> {
         }
         let message = Ipv6 { next_header: crate::icmp::ICMPV6, payload: content, ..*packet };
         match Message::parse(&message) {
-            Ok(Message::Solicitation(question)) => self.solicited(&question, from, now, wire),
-            Ok(Message::Advertisement(told)) => {
+            Ok(Message::NeighbourSolicitation(question)) => self.solicited(&question, from, now, wire),
+            Ok(Message::NeighbourAdvertisement(told)) => {
                 let response = discovery::advertised(&mut self.cache, &told, |address| six.own(address), now);
                 self.respond(response, from, now, wire);
             }
@@ -172,7 +173,7 @@ impl Node<'_> {
         true
     }
 
-    fn solicited(&mut self, question: &Solicitation, from: LinkAddress, now: Instant, wire: &mut dyn Wire) {
+    fn solicited(&mut self, question: &NeighbourSolicitation, from: LinkAddress, now: Instant, wire: &mut dyn Wire) {
         let Some(six) = &mut self.six else { return };
         // Of an optimistic address whoever asks with an address of his own is told, but so that he
         // keeps another station that he knows (RFC 4429 §3.3).
@@ -182,7 +183,9 @@ impl Node<'_> {
             own => own,
         };
         let response = match discovery::solicited(&mut self.cache, question, own, self.link, now) {
-            Response::Answer(answer) if is_optimistic => Response::Answer(Advertisement { overrides: false, ..answer }),
+            Response::Answer(answer) if is_optimistic => {
+                Response::Answer(NeighbourAdvertisement { overrides: false, ..answer })
+            }
             response => response,
         };
         self.respond(response, question.link.unwrap_or(from), now, wire);

@@ -4,7 +4,7 @@ use super::*;
 use crate::ipv4::Ipv4;
 use crate::ipv6::Ipv6;
 use crate::neighbour::arp::{Arp, Operation};
-use crate::neighbour::{Advertisement, Message, Solicitation};
+use crate::neighbour::{Message, NeighbourAdvertisement, NeighbourSolicitation};
 use crate::udp::{Datagram, UDP};
 use crate::{ALL_NODES, multicast, solicited_node};
 use core::net::{Ipv6Addr, SocketAddr};
@@ -142,7 +142,7 @@ fn udp(source: IpAddr, destination: IpAddr, port: u16, payload: &[u8]) -> Vec<u8
 }
 
 fn advertise(lan: &mut Lan, address: Ipv6Addr) {
-    let told = Advertisement {
+    let told = NeighbourAdvertisement {
         source: address,
         destination: ALL_NODES,
         target: address,
@@ -176,7 +176,7 @@ fn addresses_are_used_at_once_and_made_certain() {
     let first = Ipv6::parse(&packets[0]).expect("a packet");
     assert_eq!((first.destination, first.source), (multicast::ALL_ROUTERS_2, Ipv6Addr::UNSPECIFIED));
     let probe = packets.iter().filter_map(|packet| match Message::parse(&Ipv6::parse(packet).ok()?) {
-        Ok(Message::Solicitation(question)) => Some((question.source, question.target, question.link)),
+        Ok(Message::NeighbourSolicitation(question)) => Some((question.source, question.target, question.link)),
         _ => None,
     });
     assert_eq!(probe.collect::<Vec<_>>(), [(Ipv6Addr::UNSPECIFIED, OWN_6, None)]);
@@ -202,7 +202,7 @@ fn a_link_address_that_somebody_else_has_is_given_up() {
 fn an_optimistic_address_puts_nobody_out_of_his_place() {
     let question = |source| {
         let link = (source != Ipv6Addr::UNSPECIFIED).then_some(PEER);
-        let question = Solicitation { source, destination: solicited_node(OWN_6), target: OWN_6, link };
+        let question = NeighbourSolicitation { source, destination: solicited_node(OWN_6), target: OWN_6, link };
         let mut buffer = [0; 100];
         let length = question.write(&mut buffer).expect("fits");
         buffer[..length].to_vec()
@@ -213,7 +213,7 @@ fn an_optimistic_address_puts_nobody_out_of_his_place() {
         let sent = lan.take();
         let [(to, Kind::Ipv6, packet)] = &sent[..] else { panic!("{sent:?}") };
         let packet = Ipv6::parse(packet).expect("a packet");
-        let Ok(Message::Advertisement(told)) = Message::parse(&packet) else { panic!("{packet:?}") };
+        let Ok(Message::NeighbourAdvertisement(told)) = Message::parse(&packet) else { panic!("{packet:?}") };
         assert_eq!((*to, told.target, told.link, told.overrides), (PEER, OWN_6, Some(LINK), overrides));
         // Somebody else claims it at the same time: neither gets it, while it is not certain.
         lan.receive_from(PEER, true, Kind::Ipv6, &question(Ipv6Addr::UNSPECIFIED));

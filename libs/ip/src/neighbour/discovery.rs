@@ -1,7 +1,7 @@
 //! What a host does with the messages of neighbour discovery about neighbours (RFC 4861 §7.2), and
 //! about its own addresses (RFC 4862 §5.4).
 
-use super::{Advertised, Advertisement, Cache, Solicitation};
+use super::{Advertised, Cache, NeighbourAdvertisement, NeighbourSolicitation};
 use crate::{ALL_NODES, Instant, LinkAddress, solicited_node};
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -22,7 +22,7 @@ pub enum Response {
     /// Nothing more.
     Nothing,
     /// This is to be sent.
-    Answer(Advertisement),
+    Answer(NeighbourAdvertisement),
     /// Somebody else has this address of the host's, or wants it too.
     Conflict(Ipv6Addr),
     /// The default routes by this neighbour have to go: it no longer is a router (§7.2.5).
@@ -33,12 +33,12 @@ pub enum Response {
 /// this station itself has sent must not come here.
 pub fn solicited<P, const WAITING: usize>(
     cache: &mut Cache<'_, P, WAITING>,
-    question: &Solicitation,
+    question: &NeighbourSolicitation,
     own: impl Fn(Ipv6Addr) -> Own,
     link: LinkAddress,
     now: Instant,
 ) -> Response {
-    let Solicitation { source, target, .. } = *question;
+    let NeighbourSolicitation { source, target, .. } = *question;
     match own(target) {
         Own::No => return Response::Nothing,
         // Who asks without an address wants this one; who has an address is not answered yet
@@ -54,7 +54,7 @@ pub fn solicited<P, const WAITING: usize>(
         cache.heard(source.into(), station, true, now);
     }
     let is_solicited = !source.is_unspecified();
-    Response::Answer(Advertisement {
+    Response::Answer(NeighbourAdvertisement {
         source: target,
         destination: if is_solicited { source } else { ALL_NODES },
         target,
@@ -68,7 +68,7 @@ pub fn solicited<P, const WAITING: usize>(
 /// Takes what a neighbour tells of itself.
 pub fn advertised<P, const WAITING: usize>(
     cache: &mut Cache<'_, P, WAITING>,
-    told: &Advertisement,
+    told: &NeighbourAdvertisement,
     own: impl Fn(Ipv6Addr) -> Own,
     now: Instant,
 ) -> Response {
@@ -87,15 +87,20 @@ pub fn advertised<P, const WAITING: usize>(
 
 /// Returns the question that [`super::Action::Ask`] is about: of the station `link`, which has
 /// `source`, for `target`, to everybody or to the station that had it.
-pub fn question(source: Ipv6Addr, link: LinkAddress, target: Ipv6Addr, to: Option<LinkAddress>) -> Solicitation {
+pub fn question(
+    source: Ipv6Addr,
+    link: LinkAddress,
+    target: Ipv6Addr,
+    to: Option<LinkAddress>,
+) -> NeighbourSolicitation {
     let destination = if to.is_some() { target } else { solicited_node(target) };
-    Solicitation { source, destination, target, link: Some(link) }
+    NeighbourSolicitation { source, destination, target, link: Some(link) }
 }
 
 /// Returns the question whether anybody has `target` (RFC 4862 §5.4.2).
-pub fn probe(target: Ipv6Addr) -> Solicitation {
+pub fn probe(target: Ipv6Addr) -> NeighbourSolicitation {
     let destination = solicited_node(target);
-    Solicitation { source: Ipv6Addr::UNSPECIFIED, destination, target, link: None }
+    NeighbourSolicitation { source: Ipv6Addr::UNSPECIFIED, destination, target, link: None }
 }
 
 /// Returns the station to which a packet for `destination` goes that is part of this protocol: a

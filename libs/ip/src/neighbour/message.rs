@@ -41,14 +41,14 @@ pub enum Message<'a> {
     /// A router tells of itself.
     RouterAdvertisement(RouterAdvertisement<'a>),
     /// Somebody asks who has an address.
-    Solicitation(Solicitation),
+    NeighbourSolicitation(NeighbourSolicitation),
     /// A neighbour tells of itself.
-    Advertisement(Advertisement),
+    NeighbourAdvertisement(NeighbourAdvertisement),
 }
 
 /// A question for a neighbour (§4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Solicitation {
+pub struct NeighbourSolicitation {
     /// Who asks; unspecified while it only asks whether anybody has the target.
     pub source: Ipv6Addr,
     /// Whom it is sent to: the target, or its solicited-node group.
@@ -61,7 +61,7 @@ pub struct Solicitation {
 
 /// What a neighbour tells of itself (§4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Advertisement {
+pub struct NeighbourAdvertisement {
     /// Who tells.
     pub source: Ipv6Addr,
     /// Whom: who has asked, or all nodes.
@@ -137,8 +137,8 @@ impl<'a> Message<'a> {
         let (kind, reader) = open(packet, is_one)?;
         match kind {
             kind::ROUTER_ADVERTISEMENT => router_advertisement(packet, reader).map(Self::RouterAdvertisement),
-            kind::SOLICITATION => solicitation(packet, reader).map(Self::Solicitation),
-            _ => advertisement(packet, reader).map(Self::Advertisement),
+            kind::SOLICITATION => solicitation(packet, reader).map(Self::NeighbourSolicitation),
+            _ => advertisement(packet, reader).map(Self::NeighbourAdvertisement),
         }
     }
 }
@@ -186,7 +186,7 @@ fn router_advertisement<'a>(packet: &Ipv6<'a>, mut reader: Reader<'a>) -> Result
     Ok(RouterAdvertisement { source, hop_limit, lifetime, reachable, retransmit, link, mtu, options: reader.0 })
 }
 
-fn solicitation(packet: &Ipv6<'_>, mut reader: Reader<'_>) -> Result<Solicitation, Malformed> {
+fn solicitation(packet: &Ipv6<'_>, mut reader: Reader<'_>) -> Result<NeighbourSolicitation, Malformed> {
     reader.word()?;
     let target = reader.ipv6()?;
     let link = link_option(reader.0, option::SOURCE_LINK)?;
@@ -197,10 +197,10 @@ fn solicitation(packet: &Ipv6<'_>, mut reader: Reader<'_>) -> Result<Solicitatio
     if target.is_multicast() || is_anonymous && !may_be_anonymous {
         return Err(Malformed::Value);
     }
-    Ok(Solicitation { source, destination, target, link })
+    Ok(NeighbourSolicitation { source, destination, target, link })
 }
 
-fn advertisement(packet: &Ipv6<'_>, mut reader: Reader<'_>) -> Result<Advertisement, Malformed> {
+fn advertisement(packet: &Ipv6<'_>, mut reader: Reader<'_>) -> Result<NeighbourAdvertisement, Malformed> {
     let flags = reader.word()? >> 29;
     let target = reader.ipv6()?;
     let link = link_option(reader.0, option::TARGET_LINK)?;
@@ -209,7 +209,7 @@ fn advertisement(packet: &Ipv6<'_>, mut reader: Reader<'_>) -> Result<Advertisem
     if target.is_multicast() || is_solicited && destination.is_multicast() {
         return Err(Malformed::Value);
     }
-    Ok(Advertisement { source, destination, target, link, is_router, is_solicited, overrides })
+    Ok(NeighbourAdvertisement { source, destination, target, link, is_router, is_solicited, overrides })
 }
 
 /// Returns whether `address` is a solicited-node group (RFC 4291 §2.7.1).
@@ -285,7 +285,7 @@ fn prefix(mut content: Reader<'_>) -> Result<Prefix, Malformed> {
     Ok(Prefix { prefix: content.ipv6()?, length, is_on_link, is_autonomous, valid, preferred })
 }
 
-impl Solicitation {
+impl NeighbourSolicitation {
     /// Writes it as a packet; `None` if `buffer` has less than [`LONGEST`] bytes and it does not
     /// fit.
     pub fn write(&self, buffer: &mut [u8]) -> Option<usize> {
@@ -294,7 +294,7 @@ impl Solicitation {
     }
 }
 
-impl Advertisement {
+impl NeighbourAdvertisement {
     /// Writes it as a packet; `None` if `buffer` has less than [`LONGEST`] bytes and it does not
     /// fit.
     pub fn write(&self, buffer: &mut [u8]) -> Option<usize> {

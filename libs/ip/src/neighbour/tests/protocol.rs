@@ -5,7 +5,8 @@ use crate::ipv6::Ipv6;
 use crate::neighbour::arp::{self, Arp, Operation};
 use crate::neighbour::discovery::{self, Own, Response};
 use crate::neighbour::{
-    Advertisement, LONGEST, Message, Prefix, Resolution, RouterAdvertisement, RouterSolicitation, Solicitation,
+    LONGEST, Message, NeighbourAdvertisement, NeighbourSolicitation, Prefix, Resolution, RouterAdvertisement,
+    RouterSolicitation,
 };
 use crate::{ALL_NODES, ALL_ROUTERS, Malformed, solicited_node};
 use core::net::Ipv6Addr;
@@ -230,7 +231,7 @@ fn a_tentative_address_is_not_answered_for() {
     let mut solicited = |question| discovery::solicited(&mut cache, &question, own, station(7), seconds(0));
     assert_eq!(solicited(discovery::question(PEER_6, station(1), OWN_6, None)), Response::Nothing);
     assert_eq!(solicited(discovery::probe(OWN_6)), Response::Conflict(OWN_6));
-    let told = Advertisement {
+    let told = NeighbourAdvertisement {
         source: PEER_6,
         destination: ALL_NODES,
         target: OWN_6,
@@ -278,15 +279,15 @@ proptest! {
     ) {
         let link = has_link.then_some(station(number));
         let mut buffer = [0; LONGEST];
-        let question = Solicitation { source, destination: solicited_node(target), target, link };
+        let question = NeighbourSolicitation { source, destination: solicited_node(target), target, link };
         let length = question.write(&mut buffer).expect("fits");
         let packet = Ipv6::parse(&buffer[..length]).expect("a packet");
-        prop_assert_eq!(Message::parse(&packet), Ok(Message::Solicitation(question)));
+        prop_assert_eq!(Message::parse(&packet), Ok(Message::NeighbourSolicitation(question)));
         let [is_router, is_solicited, overrides] = flags;
-        let answer = Advertisement { source, destination: source, target, link, is_router, is_solicited, overrides };
+        let answer = NeighbourAdvertisement { source, destination: source, target, link, is_router, is_solicited, overrides };
         let length = answer.write(&mut buffer).expect("fits");
         let packet = Ipv6::parse(&buffer[..length]).expect("a packet");
-        prop_assert_eq!(Message::parse(&packet), Ok(Message::Advertisement(answer)));
+        prop_assert_eq!(Message::parse(&packet), Ok(Message::NeighbourAdvertisement(answer)));
         prop_assert_eq!(answer.write(&mut buffer[..length - 1]), None);
     }
 
