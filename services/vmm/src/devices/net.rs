@@ -54,6 +54,15 @@ pub struct Card {
     look_at: Option<Instant>,
     /// The packet that is being divided here, which was taken last.
     division: Option<Division>,
+    /// The frame that was taken last, if no buffer of its kind was free.
+    waiting: Option<Waiting>,
+}
+
+/// A frame that waits for a buffer.
+struct Waiting {
+    frame: Frame,
+    /// The count of the device's resets when it was taken.
+    resets: u32,
 }
 
 /// What is left of a packet of many segments, which goes out one by one.
@@ -95,7 +104,7 @@ impl Card {
     }
 
     fn over(client: Client, channels: [Channel; 2]) -> Self {
-        Self { client, channels, tell_at: None, look_at: None, division: None }
+        Self { client, channels, tell_at: None, look_at: None, division: None, waiting: None }
     }
 
     /// Returns the card that the guest sees.
@@ -171,12 +180,17 @@ impl Card {
         let (mut has_more, mut is_full) = (false, !self.send_division(device, memory));
         let mut frames = 0..FRAMES;
         while !is_full && frames.next().is_some() {
-            has_more = device.has_frame(memory);
-            is_full = has_more && !self.is_ready(device);
-            if !has_more || is_full {
+            let resets = device.transport.resets();
+            // What the guest had given to a card that it has reset since is its own again.
+            let waiting = self.waiting.take().filter(|waiting| waiting.resets == resets);
+            let frame = waiting.map(|waiting| waiting.frame).or_else(|| device.next_frame(memory));
+            has_more = frame.is_some();
+            let Some(frame) = frame else { break };
+            is_full = !self.is_ready(&frame);
+            if is_full {
+                self.waiting = Some(Waiting { frame, resets });
                 break;
             }
-            let Some(frame) = device.next_frame(memory) else { break };
             match self.send(&frame, device, memory) {
                 Sending::Done => sent += 1,
                 Sending::Refused => refused += 1,
@@ -199,19 +213,20 @@ impl Card {
         progress & Progress::more_if(!is_full && (has_more || device.has_frame(memory)))
     }
 
-    /// Returns whether the next frame can be sent, whichever kind it is. If not, the connection
-    /// gives the monitor a turn when a buffer comes back.
-    fn is_ready(&mut self, device: &Net) -> bool {
+    /// Returns whether a buffer of the kind that a frame needs is free. If not, the connection has
+    /// the monitor take a turn when one comes back.
+    fn is_ready(&mut self, frame: &Frame) -> bool {
         let transmitter = &mut self.client.transmitter;
-        if !transmitter.is_ready() {
-            return false;
+        let kind = PacketHeader::read(&frame.header).segmentation;
+        // What is divided here goes out in small ones.
+        if kind == segmentation::NONE || !transmitter.divides(kind) {
+            return transmitter.is_ready();
         }
-        // Where the card does not divide packets, small buffers do for those of many segments.
-        let is_ready = !device.sends_segments() || !transmitter.offloads_segmentation() || transmitter.has_large();
-        if !is_ready {
+        let has_large = transmitter.has_large();
+        if !has_large {
             transmitter.wait_for_large();
         }
-        is_ready
+        has_large
     }
 
     /// Sends a frame of the guest's, if it may.

@@ -61,8 +61,13 @@ fn connected(linked: u32, large: u32) -> (Card, Port) {
 /// Returns the memory of a guest, and the device of a card that the guest has set up.
 fn guest(card: &Card) -> (GuestMemory, Net) {
     let mut device = card.device();
-    set_up(&mut device.transport, feature::CHECKSUM | feature::HOST_TSO4 | feature::HOST_TSO6, &PLACES, 16);
+    set_up_card(&mut device);
     (GuestMemory::new(Region::new(culm::testing::memory(SIZE as usize, 0))), device)
+}
+
+/// Resets a card and sets it up, as the guest's driver does.
+fn set_up_card(device: &mut Net) {
+    set_up(&mut device.transport, feature::CHECKSUM | feature::HOST_TSO4 | feature::HOST_TSO6, &PLACES, 16);
 }
 
 impl World {
@@ -114,14 +119,28 @@ fn send_segments(memory: &GuestMemory, last: u64, over_6: bool) {
         frame[16..18].copy_from_slice(&(40 + 2 * SEGMENT).to_be_bytes());
     }
     memory.write(PACKET, &head).expect("inside");
-    let parts = [(PACKET, head.len() as u32), (PACKET + 1024, 1500), (last, 500)];
+    offer(memory, 0, 0, &[(PACKET, head.len() as u32), (PACKET + 1024, 1500), (last, 500)]);
+}
+
+/// The guest sends a frame of 60 bytes, as its frame of this number.
+fn send_small(memory: &GuestMemory, number: u16) {
+    let mut bytes = [0; HEADER + 60];
+    bytes[HEADER..][6..12].copy_from_slice(&MAC);
+    memory.write(PACKET + 2560, &bytes).expect("inside");
+    offer(memory, number, 8 + number, &[(PACKET + 2560, bytes.len() as u32)]);
+}
+
+/// The guest offers its frame of this number, which lies in these parts: their addresses and
+/// lengths, in descriptors from `first` on.
+fn offer(memory: &GuestMemory, number: u16, first: u16, parts: &[(u64, u32)]) {
     let [descriptors, driver, _] = PLACES[1];
-    for (number, (address, length)) in (0..).zip(parts) {
-        let has_next = u128::from(number < 2);
-        let word = u128::from(address) | u128::from(length) << 64 | has_next << 96 | (number + 1) << 112;
-        memory.write(descriptors + 16 * number as u64, &word.to_le_bytes()).expect("inside");
+    for (index, (address, length)) in (first..).zip(parts) {
+        let has_next = u128::from(index + 1 - first < parts.len() as u16);
+        let word = u128::from(*address) | u128::from(*length) << 64 | has_next << 96 | u128::from(index + 1) << 112;
+        memory.write(descriptors + 16 * u64::from(index), &word.to_le_bytes()).expect("inside");
     }
-    memory.store(driver + 2, 1).expect("inside");
+    memory.write(driver + 4 + 2 * u64::from(number), &first.to_le_bytes()).expect("inside");
+    memory.store(driver + 2, number + 1).expect("inside");
 }
 
 #[test]
@@ -131,6 +150,57 @@ fn a_packet_of_many_segments_is_divided() {
         send_segments(&world.memory, PACKET + 4096, over_6);
         let frames: Vec<_> = (0..3).flat_map(|_| world.settle()).collect();
         assert_eq!(frames, [headers + 1000; 2]);
+    }
+}
+
+/// A guest whose frames go to a device, with buffers that a test gives.
+struct Beside {
+    memory: GuestMemory,
+    card: Card,
+    device: Net,
+    client: NetClient,
+    sent: Peer<Descriptor>,
+}
+
+impl Beside {
+    /// The card has so many small buffers to send in and no large ones, and knows of the device
+    /// that it has these `flags`.
+    fn new(small: u32, flags: u16) -> Self {
+        let client = connection(0, 2);
+        let mut received = Peer::<Descriptor>::new(client.rx_free, client.rx_filled);
+        let sent = Peer::<Descriptor>::new(client.tx_filled, client.tx_free);
+        let card = Card::new(client);
+        let (memory, device) = guest(&card);
+        let mut beside = Self { memory, card, device, client, sent };
+        let mut empty = Vec::new();
+        for _ in 0..4 {
+            assert_eq!(beside.carry(), [0; 0]);
+            empty.extend(received.take());
+        }
+        beside.give((0..small).map(|number| number * SMALL_SIZE));
+        // Each frame that comes tells what the device can do.
+        let buffer = empty[0];
+        let length = write_packet(&Region::new(client.rx_data), buffer.offset, &[0; 60]);
+        received.send(&[Descriptor { length, flags: CHECKSUM_OFFLOAD | flags, ..buffer }]);
+        assert_eq!(beside.carry(), [0; 0]);
+        beside
+    }
+
+    /// Gives buffers at these offsets.
+    fn give(&mut self, offsets: impl Iterator<Item = u32>) {
+        self.sent.send(&offsets.map(Descriptor::empty).collect::<Vec<_>>());
+    }
+
+    /// Gives so many large buffers.
+    fn give_large(&mut self, count: u32) {
+        self.give((0..count).map(|number| SMALL * SMALL_SIZE + number * LARGE_SIZE));
+    }
+
+    /// The monitor has a turn; returns the lengths of the frames that come out.
+    fn carry(&mut self) -> Vec<usize> {
+        let _ = self.card.carry(&mut self.device, &self.memory);
+        let data = Region::new(self.client.tx_data);
+        self.sent.take().iter().map(|packet| read_frame(&data, *packet).len()).collect()
     }
 }
 
@@ -144,36 +214,43 @@ fn a_packet_of_many_segments_is_left_to_a_device_that_divides_its_kind() {
         (SEGMENTATION_OFFLOAD_6, false, false),
         (SEGMENTATION_OFFLOAD_6, true, true),
     ] {
-        let client = connection(0, 2);
-        let mut received = Peer::<Descriptor>::new(client.rx_free, client.rx_filled);
-        let mut sent = Peer::<Descriptor>::new(client.tx_filled, client.tx_free);
-        let mut card = Card::new(client);
-        let (memory, mut device) = guest(&card);
-        let mut carry = || {
-            let _ = card.carry(&mut device, &memory);
-        };
-        let mut empty = Vec::new();
-        for _ in 0..4 {
-            carry();
-            empty.extend(received.take());
-            assert_eq!(sent.take(), []);
-        }
-        let small = (0..SMALL).map(|number| Descriptor::empty(number * SMALL_SIZE));
-        let large = (0..2).map(|number| Descriptor::empty(SMALL * SMALL_SIZE + number * LARGE_SIZE));
-        sent.send(&small.chain(large).collect::<Vec<_>>());
-        // Each frame that comes tells what the device can do.
-        let buffer = empty[0];
-        let length = write_packet(&Region::new(client.rx_data), buffer.offset, &[0; 60]);
-        received.send(&[Descriptor { length, flags: CHECKSUM_OFFLOAD | offload, ..buffer }]);
-        carry();
-        send_segments(&memory, PACKET + 4096, over_6);
-        carry();
+        let mut beside = Beside::new(SMALL, offload);
+        beside.give_large(2);
+        send_segments(&beside.memory, PACKET + 4096, over_6);
         let headers = if over_6 { HEADERS_6 } else { HEADERS };
-        let frames: Vec<_> =
-            sent.take().iter().map(|packet| read_frame(&Region::new(client.tx_data), *packet).len()).collect();
         let expected = if is_left { vec![headers + 2000] } else { vec![headers + 1000; 2] };
-        assert_eq!(frames, expected, "{offload} {over_6}");
+        assert_eq!(beside.carry(), expected, "{offload} {over_6}");
     }
+}
+
+/// A frame waits for a buffer of the kind that it needs, and for no other. Those behind it wait
+/// with it.
+#[test]
+fn a_frame_waits_for_no_buffer_but_its_own() {
+    let mut beside = Beside::new(SMALL, SEGMENTATION_OFFLOAD_4);
+    send_segments(&beside.memory, PACKET + 4096, false);
+    send_small(&beside.memory, 1);
+    assert_eq!(beside.carry(), [0; 0], "no large buffer is free");
+    beside.give_large(1);
+    assert_eq!(beside.carry(), [HEADERS + 2000, 60]);
+    send_small(&beside.memory, 2);
+    assert_eq!(beside.carry(), [60], "it needs no large buffer");
+    // What the device does not divide needs none either.
+    let mut beside = Beside::new(SMALL, SEGMENTATION_OFFLOAD_4);
+    send_segments(&beside.memory, PACKET + 4096, true);
+    assert_eq!(beside.carry(), [HEADERS_6 + 1000; 2]);
+}
+
+/// A frame that waits is forgotten when the guest resets the card: its buffer is the guest's again.
+#[test]
+fn a_reset_takes_back_a_frame_that_waits() {
+    let mut beside = Beside::new(SMALL, SEGMENTATION_OFFLOAD_4);
+    send_segments(&beside.memory, PACKET + 4096, false);
+    assert_eq!(beside.carry(), [0; 0]);
+    beside.memory.store(PLACES[1][1] + 2, 0).expect("inside");
+    set_up_card(&mut beside.device);
+    beside.give_large(1);
+    assert_eq!(beside.carry(), [0; 0]);
 }
 
 /// Where one part of a packet is in no memory, nothing of it may go out: zeroes in its place would
