@@ -24,7 +24,7 @@ use super::settings::Settings;
 use super::station::Station;
 use super::syn_queue::SynQueue;
 use super::table::{Phase, Table};
-use super::time_wait::TimeWaits;
+use super::time_wait::{Answer, TimeWaits};
 use super::timer::Wheel;
 use super::{Clock, Secrets};
 use crate::client::Transmitter;
@@ -359,8 +359,11 @@ impl Tcp {
                 }
             }
         }
-        let answer = self.time_waits.answer(hash, &stray.header, stray.length, times);
-        let answer = answer.unwrap_or_else(|| reset_for(&stray.header, stray.length));
+        let answer = match self.time_waits.answer(hash, &stray.header, stray.length, times) {
+            Answer::Unknown => reset_for(&stray.header, stray.length),
+            Answer::Silence => None,
+            Answer::Segment(answer) => Some(answer),
+        };
         if let Some(answer) = answer {
             // Where there is no buffer, the sender asks again.
             stray.route(&self.station).send_alone(transmitter, &answer);

@@ -36,6 +36,16 @@ struct Record {
 
 const _: () = assert!(size_of::<Record>() == 56, "documents say so");
 
+/// What there is to say to a segment.
+pub(super) enum Answer {
+    /// It is of no connection that is over, of which this knows.
+    Unknown,
+    /// It is of one that is over, and gets no answer.
+    Silence,
+    /// It is of one that is over, and gets this one.
+    Segment(Header),
+}
+
 /// The connections that are over.
 pub(super) struct TimeWaits {
     /// The sets: their number is a power of two, or zero.
@@ -74,15 +84,15 @@ impl TimeWaits {
         }
     }
 
-    /// Returns the answer to a segment with `length` bytes of payload of the connection whose key
-    /// has this hash; outer `None` if there is none here. The peer's end has it wait anew.
-    pub(super) fn answer(&mut self, hash: u64, segment: &Header, length: u32, times: Times) -> Option<Option<Header>> {
-        let record = self.record(hash, times.now)?;
+    /// Returns the answer to a segment with `length` bytes of payload, of the connection whose key
+    /// has this hash. The peer's end has it wait anew.
+    pub(super) fn answer(&mut self, hash: u64, segment: &Header, length: u32, times: Times) -> Answer {
+        let Some(record) = self.record(hash, times.now) else { return Answer::Unknown };
         let answer = record.rest.answer(segment, length, times.tcp);
         if record.rest.is_end(segment, length) {
             record.until = times.now + TIME_WAIT;
         }
-        Some(answer)
+        answer.map_or(Answer::Silence, Answer::Segment)
     }
 
     /// Forgets the connection whose key has this hash: another one has begun.
