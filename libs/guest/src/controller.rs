@@ -147,7 +147,8 @@ impl Controller {
     /// Returns whether a CPU must leave the guest, to be offered what has become pending, or to
     /// give back what it is not to have.
     pub fn must_leave(&self, cpu: usize) -> bool {
-        cpu < self.count && (self.has_pending(cpu) && self.news(cpu) != 0 || self.must_give_back(cpu))
+        cpu < self.count
+            && (self.has_pending(cpu) && self.news(cpu, self.deliverable(cpu)) != 0 || self.must_give_back(cpu))
     }
 
     /// Returns whether a CPU that is in the guest stays as it is: there is nothing to add
@@ -165,11 +166,12 @@ impl Controller {
         self.cpus[cpu].private.pending() | self.shared.pending() != 0
     }
 
-    /// Interrupts that have become pending for a CPU since it went on.
-    fn news(&self, cpu: usize) -> u64 {
+    /// Those of the interrupts that are [`Self::deliverable`] to a CPU which have become so since it
+    /// went on.
+    fn news(&self, cpu: usize, deliverable: u64) -> u64 {
         let state = &self.cpus[cpu];
         let comes_again = state.held & both(state.private.latched, self.shared.latched);
-        self.deliverable(cpu) & !state.active & (!(state.held | state.waiting) | comes_again)
+        deliverable & !state.active & (!(state.held | state.waiting) | comes_again)
     }
 
     /// Returns whether what a CPU went on with is no longer right.
@@ -188,8 +190,9 @@ impl Controller {
         }
         // One that was routed elsewhere since this CPU had it makes the CPU leave, to give it back.
         let routed = both(u32::MAX, self.cpus[cpu].routed);
-        let number = self.most_urgent(cpu, self.news(cpu) & routed & !SOFTWARE)?;
-        Some(self.put(cpu, number, self.deliverable(cpu)))
+        let deliverable = self.deliverable(cpu);
+        let number = self.most_urgent(cpu, self.news(cpu, deliverable) & routed & !SOFTWARE)?;
+        Some(self.put(cpu, number, deliverable))
     }
 
     /// Takes back an interrupt that was added and that the kernel has not put into a list register.

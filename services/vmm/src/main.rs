@@ -140,7 +140,9 @@ impl Monitor {
             }
         }
         self.carry();
-        self.serve_debugger();
+        if self.debugger.is_some() {
+            self.serve_debugger();
+        }
         match self.state {
             State::Begins => {
                 // A guest asks for its devices as it begins: that waits until they are known.
@@ -161,6 +163,7 @@ impl Monitor {
     }
 
     /// Deals with a virtual CPU that has left its core.
+    #[inline(never)]
     fn left(&mut self, cpu: usize, left: Left) {
         let virtual_cpu = &self.cpus[cpu];
         self.backends.mark_all();
@@ -179,6 +182,7 @@ impl Monitor {
 
     /// Resumes the virtual CPUs that are here and on. Gives the others the interrupts that there
     /// are for them, and stops those that must leave, and all of them while the guest is paused.
+    #[inline(always)]
     fn resume(&mut self) {
         if self.pause.is_on() || self.is_held() {
             self.stop_all();
@@ -234,6 +238,7 @@ impl Monitor {
     }
 
     /// Has the guest begin, with its first virtual CPU.
+    #[inline(never)]
     fn begin(&mut self) {
         // Devices first: they may still be writing into the memory that the files go to.
         self.machine.reset();
@@ -307,6 +312,7 @@ impl Monitor {
     }
 
     /// Answers the debugger, if there is one, as soon as the guest stands still and all is shown.
+    #[inline(never)]
     fn serve_debugger(&mut self) {
         let Some(mut debugger) = self.debugger.take() else { return };
         run_rounds(ROUNDS, || {
@@ -336,17 +342,14 @@ impl Monitor {
         are_shown
     }
 
-    /// Carries bytes between the guest's serial port and the console, and what its devices have.
+    /// Carries bytes between the guest's consoles and the system's, and what its devices have.
     fn carry(&mut self) {
         if self.shared.take_ring(VIRTIO_CONSOLE) {
             counters::DOORBELLS.add(1);
             self.console.ring();
         }
         if self.console.is_due() {
-            let Self { console, machine, memory, .. } = self;
-            let carried = console.carry(&mut machine.serial, machine.devices.console.as_mut(), memory);
-            counters::SENT.add(carried.sent);
-            counters::RECEIVED.add(carried.received);
+            self.carry_console();
         }
         let waits = self.shared.has_waited();
         self.shared.note_wait();
@@ -366,6 +369,15 @@ impl Monitor {
             self.backends.carry(&mut self.machine.devices, &self.memory);
         }
         self.follow_devices();
+    }
+
+    /// Carries bytes between the guest's two consoles and the system's.
+    #[inline(never)]
+    fn carry_console(&mut self) {
+        let Self { console, machine, memory, .. } = self;
+        let carried = console.carry(&mut machine.serial, machine.devices.console.as_mut(), memory);
+        counters::SENT.add(carried.sent);
+        counters::RECEIVED.add(carried.received);
     }
 
     /// Shows the guest what its devices have done, and has it interrupted for that.

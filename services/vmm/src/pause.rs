@@ -38,10 +38,16 @@ impl Pause {
 
     /// Follows the commands that have come, if there can be any in this turn, and asks to be
     /// notified of more.
+    #[inline]
     pub fn follow(&mut self, notified: Channels) {
-        if !self.has_more && !notified.contains(self.channel) {
-            return;
+        if self.has_more || notified.contains(self.channel) {
+            self.follow_all();
         }
+    }
+
+    /// Follows the commands that have come.
+    #[inline(never)]
+    fn follow_all(&mut self) {
         self.has_more = false;
         let Some(commands) = &mut self.commands else { return };
         for _ in 0..ROUNDS {

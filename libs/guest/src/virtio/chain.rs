@@ -35,6 +35,14 @@ impl Chain {
         (self.head, self.readable, self.writable) = (head, 0, 0);
     }
 
+    /// Is the chain of this first descriptor, which is all of it, and leaves what else was there.
+    #[inline(always)]
+    pub(super) fn begin_single(&mut self, head: u16, part: Part, is_written: bool) {
+        self.head = head;
+        self.parts[0] = part;
+        (self.readable, self.writable) = if is_written { (0, 1) } else { (1, 0) };
+    }
+
     /// Adds a part. Returns false if there are too many, or one that is read comes behind one that
     /// is written.
     pub(super) fn add(&mut self, part: Part, is_written: bool) -> bool {
@@ -80,7 +88,21 @@ impl Chain {
 
     /// Copies out the bytes from `offset` on of those that the device can read. Returns nothing
     /// unless all are there, in the guest's memory.
+    #[inline(always)]
     pub fn read(&self, memory: &impl Memory, offset: u64, bytes: &mut [u8]) -> Option<()> {
+        // Short frames have one part.
+        let [first, ..] = &self.parts;
+        let end = offset.checked_add(bytes.len() as u64);
+        if self.readable > 0 && end.is_some_and(|end| end <= first.length.into()) {
+            // An address that wraps is none that a guest's memory has.
+            return memory.read(first.address.wrapping_add(offset), bytes);
+        }
+        self.read_any(memory, offset, bytes)
+    }
+
+    /// Does what [`Self::read`] does, wherever the bytes are.
+    #[inline(never)]
+    fn read_any(&self, memory: &impl Memory, offset: u64, bytes: &mut [u8]) -> Option<()> {
         if let Some(address) = place_within(self.readable(), offset, bytes.len() as u64) {
             return memory.read(address, bytes);
         }

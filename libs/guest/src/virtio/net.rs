@@ -3,7 +3,7 @@
 
 use super::Memory;
 use super::chain::{Chain, Part};
-use super::queue::Broken;
+use super::queue::{Broken, Single};
 use super::transport::Transport;
 
 /// Kind of device (§5).
@@ -296,17 +296,19 @@ impl Net {
         let Some(queue) = self.transport.queue(RECEIVE) else { return Ok(0) };
         let [first, other] = &mut self.incoming;
         header[BUFFERS..].copy_from_slice(&1_u16.to_le_bytes());
-        if !queue.take(memory, first)? {
+        if let Some(Single { head, part }) = queue.take_single(memory)? {
+            // Most frames lie in one piece, and fit the first buffer.
+            if let &[frame] = frame
+                && u64::from(part.length) >= needed
+            {
+                memory.write(part.address, &header).ok_or(Broken)?;
+                memory.write(part.address.wrapping_add(HEADER as u64), frame).ok_or(Broken)?;
+                queue.give_back_head(memory, head, needed as u32)?;
+                return Ok(needed);
+            }
+            first.begin_single(head, part, true);
+        } else if !queue.take(memory, first)? {
             return Ok(0);
-        }
-        // Most frames lie in one piece, and fit the first buffer.
-        if let (&[part], &[frame]) = (first.writable(), frame)
-            && u64::from(part.length) >= needed
-        {
-            memory.write(part.address, &header).ok_or(Broken)?;
-            memory.write(part.address.wrapping_add(HEADER as u64), frame).ok_or(Broken)?;
-            queue.give_back(memory, first, needed as u32)?;
-            return Ok(needed);
         }
         let mut rest = Rest { piece: &header, others: frame.iter() };
         let (mut buffers, mut room) = (0, 0);

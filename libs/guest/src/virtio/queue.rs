@@ -168,7 +168,19 @@ impl Queue {
     }
 
     /// Follows a chain; it ends within as many parts as a chain can have.
+    #[inline(always)]
     fn follow(&self, memory: &impl Memory, head: u16, chain: &mut Chain) -> Result<(), Broken> {
+        let (part, flags, _) = self.descriptor(memory, head)?;
+        if flags & (descriptor::NEXT | descriptor::TABLE) == 0 {
+            chain.begin_single(head, part, flags & descriptor::WRITE != 0);
+            return Ok(());
+        }
+        self.follow_all(memory, head, chain)
+    }
+
+    /// Does what [`Self::follow`] does, whatever the chain is.
+    #[inline(never)]
+    fn follow_all(&self, memory: &impl Memory, head: u16, chain: &mut Chain) -> Result<(), Broken> {
         chain.begin(head);
         let mut index = head;
         loop {

@@ -60,6 +60,7 @@ impl Disk {
     }
 
     /// Carries requests and answers. Returns what is left.
+    #[inline(never)]
     pub fn carry(&mut self, device: &mut Block, memory: &GuestMemory) -> Progress {
         rounds(|| self.round(device, memory))
     }

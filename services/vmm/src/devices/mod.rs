@@ -103,29 +103,29 @@ impl Backends {
     }
 
     /// Carries what there is for the devices that are due, and asks to be notified of more.
+    #[inline]
     pub fn carry(&mut self, devices: &mut Devices, memory: &GuestMemory) {
-        let due = core::mem::take(&mut self.due);
-        let cards = self.cards.iter_mut().zip(&mut devices.nets).zip(due.cards);
-        for (((card, device), is_due), left) in cards.zip(&mut self.due.cards) {
-            if is_due || card.is_due() {
-                *left = card.carry(device, memory).is_more();
+        let Self { cards, disk, due } = self;
+        for ((card, device), due) in cards.iter_mut().zip(&mut devices.nets).zip(&mut due.cards) {
+            if *due || card.is_due() {
+                *due = card.carry(device, memory).is_more();
             }
         }
-        if let (Some(disk), Some(device)) = (&mut self.disk, &mut devices.block)
-            && due.disk
-        {
-            self.due.disk = disk.carry(device, memory).is_more();
+        if due.disk {
+            due.disk = match (disk, &mut devices.block) {
+                (Some(disk), Some(device)) => disk.carry(device, memory).is_more(),
+                _ => false,
+            };
         }
-        if let Some(device) = &mut devices.entropy
-            && due.entropy
-        {
-            self.due.entropy = carry_entropy(device, memory).is_more();
+        if due.entropy {
+            due.entropy = devices.entropy.as_mut().is_some_and(|device| carry_entropy(device, memory).is_more());
         }
     }
 }
 
 /// Fills the buffers of the guest's source of random bytes. Those for which there is no seed yet
 /// are looked at again in each turn.
+#[inline(never)]
 fn carry_entropy(device: &mut Entropy, memory: &GuestMemory) -> Progress {
     let mut lacks_seed = false;
     let left = rounds(|| {
