@@ -166,8 +166,8 @@ impl Controller {
         self.cpus[cpu].private.pending() | self.shared.pending() != 0
     }
 
-    /// Those of the interrupts that are [`Self::deliverable`] to a CPU which have become so since it
-    /// went on.
+    /// Those of the interrupts that are [`Self::deliverable`] to a CPU that have become so since
+    /// it went on.
     fn news(&self, cpu: usize, deliverable: u64) -> u64 {
         let state = &self.cpus[cpu];
         let comes_again = state.held & both(state.private.latched, self.shared.latched);

@@ -55,6 +55,10 @@ const FEATURES: u64 = feature::CHECKSUM
 /// question and its answer, so that one who asks and waits is not.
 const MANY: u16 = 4;
 
+/// Frames that are found where a busy guest's were put off for as long as they may be, and that
+/// show it busy still: more than one who asks has under way.
+const SOME: u16 = 2;
+
 /// Frames for which a guest that is busy does not ring, if they take no more than half of the
 /// queue's descriptors: that many are one exit less. More of them would let a sender in bulk get
 /// further ahead of its card.
@@ -198,6 +202,14 @@ impl Net {
     pub fn guest_waits(&mut self) {
         (self.moved, self.longest) = (0, 0);
         self.waits = true;
+    }
+
+    /// Takes it that the frames of a busy guest were put off for as long as they may be, and it has
+    /// not waited. It is busy still if several are found now ([`Self::is_busy`]); if not, call
+    /// [`Self::guest_waits`] when they are carried.
+    pub fn guest_is_late(&mut self) {
+        self.moved = MANY - SOME;
+        self.waits = false;
     }
 
     /// Takes it that the guest has rung: it does not wait.

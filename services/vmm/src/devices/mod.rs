@@ -3,6 +3,7 @@
 mod disk;
 mod entropy;
 mod net;
+mod put_off;
 
 use crate::memory::GuestMemory;
 use crate::{Connections, counters};

@@ -13,11 +13,12 @@
 //! one and into the other, since no monitor sees another's guest. It goes as it is: many segments
 //! in one packet, if this end has large buffers, and its checksum left out.
 
+use super::put_off::PutOff;
 use super::rounds;
 use crate::counters;
 use crate::memory::GuestMemory;
 use culm::connection::{NetClient, NetLink};
-use culm::time::{self, Duration, Instant};
+use culm::time::{self, Instant};
 use culm::{Channel, Channels, Progress};
 use culm_guest::virtio::net::{Delivery, Frame, HEADER, Net, feature};
 use culm_net::checksum;
@@ -33,13 +34,8 @@ const _: () = assert!(HEADER == HEADROOM);
 /// The most frames that the guest may send in one round.
 const FRAMES: usize = 256;
 
-/// The longest that an interrupt for nothing but frames that were sent is put off. The guest takes
-/// their buffers back by itself whenever it sends; only a sender whose socket is full waits for the
-/// interrupt.
-const PUT_OFF: Duration = Duration::from_millis(1);
-
 /// Received frames for which the monitor takes a turn at once while the guest is busy. Fewer are
-/// left until the guest waits, or for [`PUT_OFF`] at the longest. A copier has no more buffers for
+/// left until the guest waits, or as long as [`PutOff`] says. A copier has no more buffers for
 /// large packets.
 const MANY_RECEIVED: u32 = 16;
 
@@ -48,7 +44,11 @@ pub struct Card {
     client: Client,
     /// The channels over which the connection notifies.
     channels: [Channel; 2],
-    /// The time at which the guest is interrupted for frames that were sent, if it was not before.
+    /// How long frames are put off.
+    put_off: PutOff,
+    /// The time at which the guest is interrupted for nothing but frames that were sent, if it was
+    /// not before. It takes their buffers back by itself whenever it sends; only a sender whose
+    /// socket is full waits for the interrupt.
     tell_at: Option<Instant>,
     /// The time at which the frames both ways are looked at, while the guest is busy with others.
     look_at: Option<Instant>,
@@ -104,7 +104,7 @@ impl Card {
     }
 
     fn over(client: Client, channels: [Channel; 2]) -> Self {
-        Self { client, channels, tell_at: None, look_at: None, division: None, waiting: None }
+        Self { client, channels, put_off: PutOff::new(), tell_at: None, look_at: None, division: None, waiting: None }
     }
 
     /// Returns the card that the guest sees.
@@ -134,28 +134,37 @@ impl Card {
     }
 
     /// Carries frames both ways. Returns what is left.
+    #[inline(never)]
     pub fn carry(&mut self, device: &mut Net, memory: &GuestMemory) -> Progress {
-        if self.look_at.is_some_and(|at| at <= time::now()) {
-            device.guest_waits();
+        let begin = time::now();
+        let is_late = self.look_at.is_some_and(|at| at <= begin);
+        if is_late {
+            device.guest_is_late();
         }
         let left = rounds(|| self.round(device, memory));
-        self.look_at = device.is_busy().then(|| time::now() + PUT_OFF);
+        if is_late && !device.is_busy() {
+            device.guest_waits();
+        }
+        let now = time::now();
+        self.look_at = device.is_busy().then(|| {
+            self.put_off.learn(begin, now);
+            self.put_off.from(now)
+        });
         if let Some(at) = self.look_at {
             culm::wake_at(at);
         }
-        self.tell(device, memory);
+        self.tell(device, memory, now);
         left
     }
 
     /// Interrupts the guest for frames that were sent if the time has come, or asks for a turn
     /// then.
-    fn tell(&mut self, device: &mut Net, memory: &GuestMemory) {
+    fn tell(&mut self, device: &mut Net, memory: &GuestMemory, now: Instant) {
         if !device.has_untold() {
             self.tell_at = None;
             return;
         }
-        let now = time::now();
-        let at = *self.tell_at.get_or_insert(now + PUT_OFF);
+        let at = *self.tell_at.get_or_insert(self.put_off.from(now));
         if at <= now {
             self.tell_at = None;
             device.tell_sent(memory);

@@ -147,6 +147,26 @@ fn what_a_guest_has_left_when_it_waits_does_not_make_it_busy() {
     assert!(net.is_busy());
 }
 
+/// Else it rings for its next frame, again and again, while it sends without end: a look at the
+/// queues after each while is cheaper.
+#[test]
+fn a_guest_whose_frames_were_put_off_for_long_is_busy_still_if_there_are_several() {
+    for (found, is_busy) in [(0, false), (1, false), (SOME, true)] {
+        let Card { ram, mut transmit, mut net, .. } = card(EVENT_INDEX);
+        let mut send = |net: &mut Net, count: u16| {
+            for _ in 0..count {
+                transmit.offer(&ram, &[(BUFFER, 16, false)]);
+                net.next_frame(&ram).expect("one");
+                net.sent(&ram);
+            }
+        };
+        send(&mut net, 2 * MANY);
+        net.guest_is_late();
+        send(&mut net, found);
+        assert_eq!(net.is_busy(), is_busy, "{found}");
+    }
+}
+
 #[test]
 fn a_driver_that_begins_anew_rings_as_any_does() {
     let Card { ram, receive, mut transmit, mut net } = card(EVENT_INDEX);

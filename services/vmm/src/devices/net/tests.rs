@@ -280,6 +280,31 @@ fn packets_of_many_segments_are_offered_where_they_can_be_sent() {
     assert_eq!(offered(1, 2), [true, true, true]);
 }
 
+/// The guest has sent so many frames in all.
+fn send_short(memory: &GuestMemory, count: u16) {
+    let [descriptors, driver, _] = PLACES[1];
+    let word = u128::from(PACKET) | (HEADER as u128 + 60) << 64;
+    memory.write(descriptors, &word.to_le_bytes()).expect("inside");
+    memory.store(driver + 2, count).expect("inside");
+}
+
+/// A guest that goes on without a wait, but sends and is sent no more than a question at a time,
+/// has each carried at once, but the first.
+#[test]
+fn a_busy_guest_is_looked_at_again_and_again_as_long_as_it_moves_frames() {
+    let mut world = World::new();
+    send_short(&world.memory, 5);
+    for (sent, is_busy) in [(7, true), (9, true), (10, false), (11, false)] {
+        world.settle();
+        let at = world.card.look_at;
+        assert_eq!(at.is_some(), world.device.is_busy());
+        send_short(&world.memory, sent);
+        culm::testing::set_time(at.unwrap_or(time::now()));
+        world.settle();
+        assert_eq!(world.device.is_busy(), is_busy, "{sent}");
+    }
+}
+
 #[test]
 fn the_length_of_headers_is_taken_from_them() {
     let mut head = [0; 14 + 20 + 20];
