@@ -415,6 +415,7 @@ impl Stack {
                 self.tcp.keep_to(self.host.addresses());
             }
         }
+        self.tcp.set_hop_limit(self.host.hop_limit());
         while let Some(quoted) = self.host.undelivered() {
             self.tcp.undelivered(&quoted, true, Times { tcp: self.clock.tcp_time(now), now });
         }

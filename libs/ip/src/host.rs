@@ -362,6 +362,12 @@ impl<'a> Host<'a> {
         }
     }
 
+    /// Returns the hop limit that packets of IPv6 begin with: what a router says, or 64 (RFC 4861
+    /// §6.3.4).
+    pub fn hop_limit(&self) -> u8 {
+        self.node.hop_limit()
+    }
+
     /// Returns how large a packet to `destination` may be.
     pub fn limit(&self, destination: IpAddr, now: Instant) -> Limit {
         let limit = self.node.paths.limit(destination, now);

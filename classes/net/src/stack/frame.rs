@@ -5,6 +5,7 @@
 //! what others say about addresses on the link has no influence.
 
 use super::classify::Key;
+use super::station::Station;
 use crate::checksum::{self, Sum};
 use crate::client::Transmitter;
 use crate::header::flags::NEEDS_CHECKSUM;
@@ -55,11 +56,11 @@ impl Default for Head {
 impl Route {
     /// From the station `own`, to where segments with this key come from, which is reached through
     /// the station `next_hop`.
-    pub(super) fn new(own: Link, next_hop: Link, key: &Key, is_version_4: bool) -> Self {
+    pub(super) fn new(own: &Station, next_hop: Link, key: &Key, is_version_4: bool) -> Self {
         let mut head = [0; LONGEST];
         let (ethernet, ip) = head.split_at_mut(ETHERNET_HEADER);
         put(ethernet, ethernet::DESTINATION, next_hop);
-        put(ethernet, ethernet::SOURCE, own);
+        put(ethernet, ethernet::SOURCE, own.mac);
         let mut sum = Sum::ZERO;
         // Addresses lie in a key as they lie in a packet.
         if is_version_4 {
@@ -73,7 +74,7 @@ impl Route {
         } else {
             put(ethernet, ethernet::TYPE, types::IPV6.to_be_bytes());
             put(ip, ipv6::VERSION, ipv6::VERSION_ALONE);
-            put(ip, ipv6::NEXT_HEADER, [protocols::TCP, HOP_LIMIT]);
+            put(ip, ipv6::NEXT_HEADER, [protocols::TCP, own.hop_limit]);
             for (index, word) in key.local.into_iter().chain(key.remote).enumerate() {
                 put(ip, ipv6::SOURCE + 8 * index, word.to_le_bytes());
             }

@@ -62,7 +62,7 @@ impl UnmatchedSegment {
 
     /// Returns how answers get to its sender.
     pub(super) fn route(&self, station: &Station) -> Route {
-        Route::new(station.mac, self.link, &self.key, self.is_version_4)
+        Route::new(station, self.link, &self.key, self.is_version_4)
     }
 }
 

@@ -128,6 +128,11 @@ impl LinkHost {
         self.host.link_is_up(now);
     }
 
+    /// The hop limit that packets of IPv6 begin with.
+    pub(super) fn hop_limit(&self) -> u8 {
+        self.host.hop_limit()
+    }
+
     /// What a server has leased, if anything.
     pub(super) fn lease(&self) -> Option<&Lease> {
         self.host.lease()

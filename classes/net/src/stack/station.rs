@@ -2,6 +2,7 @@
 
 use super::classify::Key;
 use crate::Mac;
+use crate::wire::HOP_LIMIT;
 use core::net::{IpAddr, Ipv4Addr};
 use culm_ip::host::ADDRESSES;
 use culm_ip::{Cidr, is_host};
@@ -13,6 +14,8 @@ const LOOPBACK: [u64; 2] = [0, u64::from_le_bytes([0, 0, 0, 0, 0, 0, 0, 1])];
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Station {
     pub(super) mac: [u8; 6],
+    /// The hop limit that its packets of IPv6 begin with.
+    pub(super) hop_limit: u8,
     /// 0 for none.
     pub(super) ipv4: u32,
     /// The broadcast address of its network of IPv4; 0 for none.
@@ -23,7 +26,7 @@ pub(super) struct Station {
 
 impl Station {
     pub(super) fn new(mac: Mac, addresses: &[Cidr]) -> Self {
-        let mut all = Self { mac: mac.bytes(), ..Self::default() };
+        let mut all = Self { mac: mac.bytes(), hop_limit: HOP_LIMIT, ..Self::default() };
         let mut places = all.ipv6.iter_mut();
         for own in addresses {
             match own.address() {

@@ -184,6 +184,11 @@ impl Tcp {
         self.station = station;
     }
 
+    /// Sets the hop limit of new connections over IPv6 (RFC 4861 §6.3.4).
+    pub(super) fn set_hop_limit(&mut self, hop_limit: u8) {
+        self.station.hop_limit = hop_limit;
+    }
+
     /// Gives the TCP segment in `frame`, if there is one, to the connection that it belongs to.
     /// `is_verified` says that nobody need look at its checksum.
     #[inline(never)]

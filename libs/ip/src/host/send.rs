@@ -84,6 +84,11 @@ impl Node<'_> {
         }
     }
 
+    /// The hop limit that packets of IPv6 begin with.
+    pub(super) fn hop_limit(&self) -> u8 {
+        self.six.as_ref().map_or(HOPS, |six| six.routers.hop_limit())
+    }
+
     fn hop(&self, destination: IpAddr) -> Option<Hop> {
         if let Some(group) = LinkAddress::of_group(destination) {
             return Some(Hop::Group(group));
@@ -208,8 +213,7 @@ impl Node<'_> {
         let written = match (source, address) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => ipv4(source, destination, UDP, payload).write(&mut packet),
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                let hop_limit = self.six.as_ref().map_or(HOPS, |six| six.routers.hop_limit());
-                Ipv6 { source, destination, next_header: UDP, hop_limit, payload }.write(&mut packet)
+                Ipv6 { source, destination, next_header: UDP, hop_limit: self.hop_limit(), payload }.write(&mut packet)
             }
             _ => None,
         };

@@ -53,7 +53,7 @@ impl Tcp {
     ) -> Result<usize, Unopened> {
         let index = self.place(transmitter, times).ok_or(Unopened::Crowded)?;
         let (port, key) = self.free_port(local, remote, times.now).ok_or(Unopened::Crowded)?;
-        let route = Route::new(self.station.mac, NOBODY, &key, remote.is_ipv4());
+        let route = Route::new(&self.station, NOBODY, &key, remote.is_ipv4());
         let hash = self.table.hash(&key);
         let initial = Sequence::initial(times.tcp, self.cookies.number(hash));
         let settings = settings(port, remote.port(), self.windows);

@@ -11,7 +11,7 @@ use crate::stack::host::rebuild;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use culm_ip::LinkAddress;
 use culm_ip::host::Payload;
-use smoltcp::socket::udp;
+use smoltcp::socket::{tcp, udp};
 use std::vec::Vec;
 
 /// A frame of IPv4 from the host to the stack, whose header's checksum is made.
@@ -222,4 +222,27 @@ fn datagrams_are_answered_at_each_of_many_addresses() {
         let is_answer = |frame: &Vec<u8>| frame[12..14] == [0x86, 0xdd] && frame[54..58] == [0, 7, 3, 231];
         assert!(lan.seen.iter().any(is_answer), "{address}");
     }
+}
+
+/// RFC 4861 §6.3.4: packets begin with the hop limit that a router says, those of connections too,
+/// whoever opens them.
+#[test]
+fn connections_begin_with_the_hop_limit_that_a_router_says() {
+    let (router, all_nodes) = (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9), Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1));
+    let mut lan = Lan::fixed(4);
+    lan.stack.listen(80);
+    lan.pass(3000);
+    let told = [134, 0, 0, 0, 37, 0, 0x07, 0x08, 0, 0, 0, 0, 0, 0, 0, 0];
+    lan.wire.to_stack.push_back(frame_6([0x33, 0x33, 0, 0, 0, 1], [router, all_nodes], 58, 2, &told));
+    lan.pass(5);
+    lan.seen.clear();
+    let handle = lan.connect(ADDRESS_6, 50_001);
+    let IpAddr::V6(host) = HOST_6.into() else { panic!("it is of IPv6") };
+    lan.stack.connect((host, 7).into()).expect("there is a place");
+    lan.pass(30);
+    assert_eq!(lan.socket(handle).state(), tcp::State::Established);
+    let of_tcp = |frame: &&Vec<u8>| frame[12..14] == [0x86, 0xdd] && frame[20] == 6;
+    let mut said: Vec<_> = lan.seen.iter().filter(of_tcp).map(|frame| (frame[67] & (SYN | ACK), frame[21])).collect();
+    said.sort_unstable();
+    assert_eq!(said, [(SYN, 37), (SYN | ACK, 37)]);
 }
