@@ -24,7 +24,7 @@ use culm::Progress;
 use culm::connection::{NetBare, NetClient, NetLink};
 
 pub use receiver::{Packet, Receiver};
-pub use transmitter::Transmitter;
+pub use transmitter::{Room, Transmitter};
 
 /// A client's connection to a network device.
 #[derive(Debug)]
@@ -96,6 +96,13 @@ impl<E: BufferEntry> Client<E> {
         client
     }
 
+    /// Returns the halves, for who has several clients and sends by one while it reads what another
+    /// has received. A round of them begins by [`Receiver::begin`] and [`Transmitter::begin`], and
+    /// ends by [`end_round`].
+    pub fn into_halves(self) -> (Receiver<E>, Transmitter<E>) {
+        (self.receiver, self.transmitter)
+    }
+
     /// Returns the client's address.
     pub fn mac(&self) -> Mac {
         self.mac
@@ -118,24 +125,34 @@ impl<E: BufferEntry> Client<E> {
     /// announces that the client sleeps.
     #[inline]
     pub fn end_round(&mut self) -> Progress {
-        self.end_with(Receiver::sleep)
+        end_with(&mut self.receiver, &mut self.transmitter, Receiver::sleep)
     }
 
     /// Does what [`Self::end_round`] does, but asks to be woken when so many packets, or parts of
     /// packets, have come. Whoever calls this looks at fewer by a deadline of its own.
     #[inline]
     pub fn end_round_until(&mut self, count: u32) -> Progress {
-        self.end_with(|receiver| receiver.sleep_until(count))
+        end_with(&mut self.receiver, &mut self.transmitter, |receiver| receiver.sleep_until(count))
     }
+}
 
-    #[inline(always)]
-    fn end_with(&mut self, sleep: impl FnOnce(&mut Receiver<E>) -> Progress) -> Progress {
-        let _ = self.transmitter.learn(self.receiver.device());
-        self.receiver.publish();
-        self.transmitter.publish();
-        // If a transmit buffer is missing, do not ask to be woken for received packets: they stay
-        // queued until one is free.
-        let received = if self.transmitter.is_starved() { Progress::Asleep } else { sleep(&mut self.receiver) };
-        received & self.transmitter.sleep()
-    }
+/// Does what [`Client::end_round`] does, for the halves of a client.
+#[inline]
+pub fn end_round<E: BufferEntry>(receiver: &mut Receiver<E>, transmitter: &mut Transmitter<E>) -> Progress {
+    end_with(receiver, transmitter, Receiver::sleep)
+}
+
+#[inline(always)]
+fn end_with<E: BufferEntry>(
+    receiver: &mut Receiver<E>,
+    transmitter: &mut Transmitter<E>,
+    sleep: impl FnOnce(&mut Receiver<E>) -> Progress,
+) -> Progress {
+    let _ = transmitter.learn(receiver.device());
+    receiver.publish();
+    transmitter.publish();
+    // If a transmit buffer is missing, do not ask to be woken for received packets: they stay
+    // queued until one is free.
+    let received = if transmitter.is_starved() { Progress::Asleep } else { sleep(receiver) };
+    received & transmitter.sleep()
 }

@@ -61,6 +61,14 @@ impl PacketHeader {
         }
     }
 
+    /// Returns the header of a packet of one segment, with what this one says of its checksum.
+    #[inline(always)]
+    #[must_use]
+    pub fn checksum_only(self) -> Self {
+        let Self { flags, checksum_start, checksum_offset, .. } = self;
+        Self { flags: flags & flags::NEEDS_CHECKSUM, checksum_start, checksum_offset, ..Self::default() }
+    }
+
     /// Writes the header into the first bytes of a packet.
     #[inline(always)]
     pub fn write(&self, bytes: &mut [u8; HEADROOM]) {

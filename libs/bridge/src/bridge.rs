@@ -168,6 +168,22 @@ impl Bridge {
         self.decide_anew(now, from, head)
     }
 
+    /// Returns the port to which alone a frame goes as it came, if that was decided on one like it
+    /// a moment ago: what [`Self::decide`] says of it, in short. `second` is the time in whole
+    /// seconds.
+    #[inline(always)]
+    pub fn decided(&self, second: u32, from: usize, head: &[u8]) -> Option<usize> {
+        let question = Question::new(head, from, second, self.table.changes(), self.is_transparent)?;
+        self.recent.find_alone(&question)
+    }
+
+    /// Returns the port to which alone a frame goes as it came, and no mirror sees it.
+    fn alone(&self, forwarding: &Forwarding) -> Option<usize> {
+        let port = forwarding.targets.iter().next()?;
+        let is_alone = forwarding.targets == PortSet::of(port) && self.mirrors.is_empty();
+        (is_alone && self.edit(forwarding, port) == Edit::Keep).then_some(port)
+    }
+
     #[inline(never)]
     fn decide_anew(&mut self, now: u64, from: usize, head: &[u8]) -> Verdict {
         match self.try_decide(now, from, head) {
@@ -176,7 +192,8 @@ impl Bridge {
                 let (second, changes) = ((now / SECOND) as u32, self.table.changes());
                 let question = Question::new(head, from, second, changes, self.is_transparent);
                 if let Some(question) = question.filter(|_| kind.is_none()) {
-                    self.recent.keep(question, forwarding);
+                    let alone = self.alone(&forwarding);
+                    self.recent.keep(question, forwarding, alone);
                 }
                 Verdict::Forward(forwarding)
             }

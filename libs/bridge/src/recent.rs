@@ -36,10 +36,15 @@ impl Question {
     #[inline(always)]
     pub fn new(head: &[u8], from: usize, second: u32, changes: u32, is_transparent: bool) -> Option<Self> {
         let head: &[u8; HEAD] = head.first_chunk()?;
-        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r] = *head;
-        let addresses = (u64::from_le_bytes([a, b, c, d, e, f, g, h]), u32::from_le_bytes([i, j, k, l]));
-        let rest = (u32::from_le_bytes([m, n, o, p]), u16::from_le_bytes([q, r]));
-        let rest = if is_transparent { (0, 0) } else { rest };
+        let (first, rest) = head.split_first_chunk()?;
+        let (second_word, rest) = rest.split_first_chunk()?;
+        let addresses = (u64::from_le_bytes(*first), u32::from_le_bytes(*second_word));
+        let rest = if is_transparent {
+            (0, 0)
+        } else {
+            let (tag, kind) = rest.split_first_chunk()?;
+            (u32::from_le_bytes(*tag), u16::from_le_bytes(*kind.first_chunk()?))
+        };
         Some(Self { addresses, rest, from: u8::try_from(from).ok()?, second, changes })
     }
 
@@ -53,9 +58,18 @@ impl Question {
     }
 }
 
+/// A decision.
+#[derive(Clone, Copy, Debug)]
+struct Decision {
+    question: Question,
+    forwarding: Forwarding,
+    /// The port to which alone the frame goes as it came, and nobody else sees it.
+    alone: Option<u8>,
+}
+
 /// The decisions.
 #[derive(Clone, Debug)]
-pub struct Recent(Box<[Option<(Question, Forwarding)>]>);
+pub struct Recent(Box<[Option<Decision>]>);
 
 impl Default for Recent {
     fn default() -> Self {
@@ -67,16 +81,27 @@ impl Recent {
     /// Returns what was decided on the same question.
     #[inline(always)]
     pub fn find(&self, question: &Question) -> Option<Forwarding> {
-        match self.0.get(question.place()) {
-            Some(Some((known, forwarding))) if known == question => Some(*forwarding),
-            _ => None,
-        }
+        self.decision(question).map(|decision| decision.forwarding)
     }
 
-    /// Keeps a decision, in the place of another one.
-    pub fn keep(&mut self, question: Question, forwarding: Forwarding) {
+    /// Returns the port to which alone the frame goes as it came, if that was decided on the same
+    /// question.
+    #[inline(always)]
+    pub fn find_alone(&self, question: &Question) -> Option<usize> {
+        self.decision(question)?.alone.map(usize::from)
+    }
+
+    #[inline(always)]
+    fn decision(&self, question: &Question) -> Option<&Decision> {
+        self.0.get(question.place())?.as_ref().filter(|decision| decision.question == *question)
+    }
+
+    /// Keeps a decision, in the place of another one; `alone` is a port to which alone the frame
+    /// goes as it came.
+    pub fn keep(&mut self, question: Question, forwarding: Forwarding, alone: Option<usize>) {
+        let alone = alone.and_then(|port| u8::try_from(port).ok());
         if let Some(place) = self.0.get_mut(question.place()) {
-            *place = Some((question, forwarding));
+            *place = Some(Decision { question, forwarding, alone });
         }
     }
 }

@@ -47,7 +47,7 @@ impl Edit {
     /// Returns the bytes that stand in the place of a frame's first ones, written into `room`, and
     /// how many those are. `head` is the beginning of the frame to which this edit belongs.
     pub fn beginning<'a>(&self, head: &[u8], room: &'a mut [u8; AT + LENGTH]) -> (&'a [u8], usize) {
-        let Some(addresses) = head.get(..AT) else { return (&[], 0) };
+        let Some(addresses) = head.get(..AT).filter(|_| *self != Self::Keep) else { return (&[], 0) };
         room[..AT].copy_from_slice(addresses);
         match self {
             Self::Keep => (&[], 0),

@@ -34,6 +34,7 @@ use culm_bridge::counts::{COUNT_WORDS, Count, Counts};
 use culm_bridge::vlan::{AT, LENGTH};
 use culm_bridge::{Bridge, Forwarding, HEAD, Verdict};
 use culm_net::checksum;
+use culm_net::client::{Receiver, Transmitter, end_round};
 use culm_net::provider::{Beginning, Frame, Port};
 use culm_net::{Client, PacketHeader};
 use turns::Turns;
@@ -48,7 +49,9 @@ const BEGINNING: usize = AT + LENGTH;
 
 struct Switch {
     clients: Vec<Port>,
-    uplinks: Vec<Client>,
+    /// The halves of the uplinks.
+    receivers: Vec<Receiver>,
+    transmitters: Vec<Transmitter>,
     bridge: Bridge,
     /// Turns of the clients and, behind them, of the uplinks.
     turns: Turns,
@@ -56,10 +59,36 @@ struct Switch {
     counts: Counts<'static>,
     /// When the round began, in nanoseconds since the machine was switched on.
     now: u64,
+    /// The same in whole seconds.
+    second: u32,
+    /// What was done with frames at the uplinks in this round.
+    tally: Tally,
     /// The last round left something to do.
     has_more: bool,
     /// It was logged that a frame is too long for an uplink.
     has_warned: bool,
+}
+
+/// Frames at the uplinks.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    came: u64,
+    went: u64,
+    /// Those for which there was no buffer.
+    dropped: u64,
+}
+
+impl Tally {
+    /// Counts a frame for an uplink, sent or not.
+    #[inline(always)]
+    fn count_sent(&mut self, is_sent: bool) -> bool {
+        if is_sent {
+            self.went += 1;
+        } else {
+            self.dropped += 1;
+        }
+        is_sent
+    }
 }
 
 impl Component for Switch {
@@ -98,7 +127,20 @@ impl Component for Switch {
 impl Switch {
     fn new(clients: Vec<Port>, uplinks: Vec<Client>, bridge: Bridge, counts: Counts<'static>) -> Self {
         let turns = Turns::new(clients.len() + uplinks.len());
-        Self { clients, uplinks, bridge, turns, counts, now: 0, has_more: false, has_warned: false }
+        let (receivers, transmitters) = uplinks.into_iter().map(Client::into_halves).unzip();
+        Self {
+            clients,
+            receivers,
+            transmitters,
+            bridge,
+            turns,
+            counts,
+            now: 0,
+            second: 0,
+            tally: Tally::default(),
+            has_more: false,
+            has_warned: false,
+        }
     }
 
     /// Returns whether there may be something to do, if no pause has ended: not if only clients
@@ -115,12 +157,14 @@ impl Switch {
     /// Passes on what there is, a bounded amount of it.
     fn round(&mut self) -> Progress {
         // It overflows after 584 years.
-        self.now = time::now().since_start().as_nanos() as u64;
+        let now = time::now().since_start();
+        (self.now, self.second) = (now.as_nanos() as u64, now.as_secs() as u32);
         for port in &mut self.clients {
             port.begin();
         }
-        for uplink in &mut self.uplinks {
-            uplink.begin();
+        for (receiver, transmitter) in self.receivers.iter_mut().zip(&mut self.transmitters) {
+            receiver.begin();
+            transmitter.begin();
         }
         self.bridge.sweep(self.now);
         let mut progress = self.pass_all();
@@ -131,9 +175,13 @@ impl Switch {
             counters::DROPS.add(tally.missed);
             counters::ENTRIES_REFUSED.add(tally.entries_refused);
         }
-        for uplink in &mut self.uplinks {
-            progress &= uplink.end_round();
+        for (receiver, transmitter) in self.receivers.iter_mut().zip(&mut self.transmitters) {
+            progress &= end_round(receiver, transmitter);
         }
+        let tally = core::mem::take(&mut self.tally);
+        counters::UPLINK_IN.add(tally.came);
+        counters::UPLINK_OUT.add(tally.went);
+        counters::DROPS.add(tally.dropped);
         let tally = self.bridge.tally();
         counters::LEARNED.add(tally.learned);
         counters::NOT_LEARNED.add(tally.unlearned);
@@ -158,16 +206,21 @@ impl Switch {
 
     /// Passes on frames that come by a port, as long as its turn allows.
     fn serve(&mut self, source: usize) -> Progress {
-        self.turns.begin(source);
-        while self.turns.may_send(source) {
+        let mut turn = self.turns.begin(source);
+        let mut progress = Progress::More;
+        while turn.may_send() {
             let passed = match source.checked_sub(self.clients.len()) {
                 None => self.pass_from(source),
-                Some(uplink) => self.pass_in(uplink),
+                Some(uplink) => self.pass_in(uplink, source),
             };
-            let Some((length, copies)) = passed else { return Progress::Asleep };
-            self.turns.charge(source, length, copies);
+            let Some((length, copies)) = passed else {
+                progress = Progress::Asleep;
+                break;
+            };
+            turn.charge(length, copies);
         }
-        Progress::More
+        self.turns.end(source, &turn);
+        progress
     }
 
     /// Passes on a frame of a client. `None`: there is none; else returns its length, and to how
@@ -214,61 +267,86 @@ impl Switch {
             return is_given;
         }
         let Some(number) = to.checked_sub(self.clients.len()) else { return false };
-        let (Some(uplink), Some(port)) = (self.uplinks.get_mut(number), self.clients.get(from)) else { return false };
-        let longest = uplink.transmitter.longest_frame();
+        let (Some(uplink), Some(port)) = (self.transmitters.get_mut(number), self.clients.get(from)) else {
+            return false;
+        };
+        let longest = uplink.longest_frame();
         if length > longest && !self.has_warned {
             self.has_warned = true;
             culm::warn!("a client's frame of {length} bytes is dropped: the uplink takes {longest}");
         }
-        let sent = uplink.transmitter.send(length, |bytes| {
+        let sent = uplink.send(length, |bytes| {
             // It has the length that is asked for.
             let _ = port.read(frame, beginning, bytes);
             (PacketHeader::default(), ())
         });
         self.counts.went(to, length, sent.is_some());
-        count_sent(sent.is_some())
+        self.tally.count_sent(sent.is_some())
     }
 
-    /// Passes on a frame that came over an uplink, as [`Self::pass_from`] does a client's.
-    fn pass_in(&mut self, number: usize) -> Option<(usize, usize)> {
-        let count = self.clients.len();
-        let from = count + number;
-        let (before, rest) = self.uplinks.split_at_mut_checked(number)?;
-        let (uplink, after) = rest.split_first_mut()?;
-        let packet = uplink.receiver.receive()?;
-        counters::UPLINK_IN.add(1);
+    /// Passes on a frame that came over an uplink, whose port is `from`, as [`Self::pass_from`] does
+    /// a client's. One that goes to another uplink as others like it a moment ago, which most do,
+    /// takes the short way.
+    #[inline(always)]
+    fn pass_in(&mut self, number: usize, from: usize) -> Option<(usize, usize)> {
+        let Self { clients, receivers, transmitters, bridge, counts, tally, .. } = self;
+        let packet = receivers.get_mut(number)?.receive()?;
+        tally.came += 1;
         let (header, frame) = (packet.header(), packet.frame());
+        counts.came(from, frame.len());
+        let other = bridge.decided(self.second, from, frame).and_then(|to| Some((to, to.checked_sub(clients.len())?)));
+        if let Some((to, other)) = other
+            && let Some(other) = transmitters.get_mut(other)
+        {
+            let is_given = tally.count_sent(send_on(other, header, frame));
+            counts.went(to, frame.len(), is_given);
+            return Some((frame.len(), usize::from(is_given)));
+        }
+        let mut uplink = Uplink { clients, transmitters, bridge, counts, tally, now: self.now, from };
+        Some((frame.len(), uplink.pass(header, frame)))
+    }
+}
+
+/// An uplink over which a frame has come, and where it can go.
+struct Uplink<'a> {
+    clients: &'a mut [Port],
+    transmitters: &'a mut [Transmitter],
+    bridge: &'a mut Bridge,
+    counts: &'a Counts<'static>,
+    tally: &'a mut Tally,
+    now: u64,
+    /// The uplink's port.
+    from: usize,
+}
+
+impl Uplink<'_> {
+    /// Passes on a frame. Returns to how many it was given.
+    #[inline(never)]
+    fn pass(&mut self, header: PacketHeader, frame: &[u8]) -> usize {
+        let Self { clients, transmitters, bridge, counts, tally, now, from } = self;
         let head = frame.get(..HEAD).unwrap_or(frame);
-        self.counts.came(from, frame.len());
         let mut copies = 0;
-        for mirror in self.bridge.mirrors().iter() {
-            let port = self.clients.get_mut(mirror);
+        for mirror in bridge.mirrors().iter() {
+            let port = clients.get_mut(mirror);
             let is_given = port.is_some_and(|port| port.deliver_bytes(header, frame, Beginning::default()));
-            self.counts.went(mirror, frame.len(), is_given);
+            counts.went(mirror, frame.len(), is_given);
             copies += usize::from(is_given);
         }
-        let Some(forwarding) = forwarding(self.bridge.decide(self.now, from, head), from, &self.counts) else {
-            return Some((frame.len(), copies));
-        };
+        let Some(forwarding) = forwarding(bridge.decide(*now, *from, head), *from, counts) else { return copies };
         for to in forwarding.targets.iter() {
             let mut room = [0; BEGINNING];
-            let beginning = beginning(&self.bridge, &forwarding, to, head, &mut room);
-            let is_given = match (self.clients.get_mut(to), to.checked_sub(count)) {
+            let beginning = beginning(bridge, &forwarding, to, head, &mut room);
+            let other = to.checked_sub(clients.len()).and_then(|other| transmitters.get_mut(other));
+            let is_given = match (clients.get_mut(to), other) {
                 (Some(port), _) => port.deliver_bytes(header, frame, beginning),
-                (None, Some(other)) if other < number => {
-                    before.get_mut(other).is_some_and(|other| send_on(other, header, frame, beginning))
-                }
-                (None, Some(other)) => {
-                    let other = other.checked_sub(number + 1).and_then(|other| after.get_mut(other));
-                    other.is_some_and(|other| send_on(other, header, frame, beginning))
-                }
+                (None, Some(other)) => tally.count_sent(send_with(other, header, frame, beginning)),
                 (None, None) => false,
             };
             let length = (frame.len() + beginning.bytes.len()).saturating_sub(beginning.instead_of);
-            self.counts.went(to, length, is_given);
+            counts.went(to, length, is_given);
             copies += usize::from(is_given);
         }
-        Some((frame.len(), copies))
+        copies
     }
 }
 
@@ -319,28 +397,28 @@ fn beginning<'a>(
 }
 
 /// Sends a frame that came over one uplink over another one. Returns whether it was sent.
-fn send_on(uplink: &mut Client, header: PacketHeader, frame: &[u8], beginning: Beginning<'_>) -> bool {
+#[inline(always)]
+fn send_on(uplink: &mut Transmitter, header: PacketHeader, frame: &[u8]) -> bool {
+    // Its sender may have left the checksum to the device, which is not the one that sends it now.
+    let offloads = uplink.offloads_checksum();
+    let sent = uplink.send(frame.len(), |bytes| {
+        bytes.copy_from_slice(frame);
+        (checksum::finish(bytes, &header, offloads), ())
+    });
+    sent.is_some()
+}
+
+/// Does the same with another beginning.
+fn send_with(uplink: &mut Transmitter, header: PacketHeader, frame: &[u8], beginning: Beginning<'_>) -> bool {
     let Some(rest) = frame.get(beginning.instead_of..) else { return false };
-    let write = |bytes: &mut [u8]| {
+    let (header, offloads) = (beginning.shift(header), uplink.offloads_checksum());
+    let sent = uplink.send(beginning.bytes.len() + rest.len(), |bytes| {
         // They have the length that is asked for.
         if let Some((start, behind)) = bytes.split_at_mut_checked(beginning.bytes.len()) {
             start.copy_from_slice(beginning.bytes);
             behind.copy_from_slice(rest);
         }
-    };
-    let length = beginning.bytes.len() + rest.len();
-    // Its sender may have left the checksum to the device, which is not the one that sends it now.
-    let (header, offloads) = (beginning.shift(header), uplink.transmitter.offloads_checksum());
-    let sent = uplink.transmitter.send(length, |bytes| {
-        write(bytes);
         (checksum::finish(bytes, &header, offloads), ())
     });
-    count_sent(sent.is_some())
-}
-
-/// Counts a frame for an uplink, sent or not.
-fn count_sent(is_sent: bool) -> bool {
-    counters::UPLINK_OUT.add(u64::from(is_sent));
-    counters::DROPS.add(u64::from(!is_sent));
-    is_sent
+    sent.is_some()
 }

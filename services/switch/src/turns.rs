@@ -36,25 +36,42 @@ impl Turns {
     }
 
     /// Begins a turn of a source.
-    pub(crate) fn begin(&mut self, source: usize) {
-        if let Some(credit) = self.credit.get_mut(source) {
-            *credit = (*credit + QUANTUM).min(QUANTUM);
-        }
+    pub(crate) fn begin(&self, source: usize) -> Turn {
+        let credit = self.credit.get(source).map_or(0, |credit| (*credit + QUANTUM).min(QUANTUM));
+        Turn { credit, has_arrived: false }
     }
 
-    /// Returns whether a source has credit left for a frame of any length.
-    pub(crate) fn may_send(&self, source: usize) -> bool {
-        self.credit.get(source).is_some_and(|credit| *credit > 0)
-    }
-
-    /// Charges a source for a frame of `length` bytes, of which so many copies arrived.
-    pub(crate) fn charge(&mut self, source: usize, length: usize, copies: usize) {
+    /// Ends a source's turn.
+    pub(crate) fn end(&mut self, source: usize, turn: &Turn) {
         if let Some(credit) = self.credit.get_mut(source) {
-            *credit -= FRAME + (length * copies) as i64;
+            *credit = turn.credit;
         }
-        if copies > 0 {
+        if turn.has_arrived {
             self.first = (source + 1) % self.credit.len();
         }
+    }
+}
+
+/// A source's turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    credit: i64,
+    /// Whether somebody was given a frame.
+    has_arrived: bool,
+}
+
+impl Turn {
+    /// Returns whether the source has credit left for a frame of any length.
+    #[inline(always)]
+    pub(crate) fn may_send(&self) -> bool {
+        self.credit > 0
+    }
+
+    /// Charges the source for a frame of `length` bytes, of which so many copies arrived.
+    #[inline(always)]
+    pub(crate) fn charge(&mut self, length: usize, copies: usize) {
+        self.credit -= FRAME + (length * copies) as i64;
+        self.has_arrived |= copies > 0;
     }
 }
 
@@ -69,12 +86,13 @@ mod tests {
         let mut sent = [0_usize; 4];
         for _ in 0..10_000 {
             for source in turns.order() {
-                turns.begin(source);
-                while turns.may_send(source) {
+                let mut turn = turns.begin(source);
+                while turn.may_send() {
                     let (length, copies) = lengths[source];
-                    turns.charge(source, length, copies);
+                    turn.charge(length, copies);
                     sent[source] += length * copies + FRAME as usize;
                 }
+                turns.end(source, &turn);
             }
         }
         let (least, most) = (sent.iter().min().copied().unwrap_or(0), sent.iter().max().copied().unwrap_or(0));
@@ -85,9 +103,10 @@ mod tests {
     fn credit_is_not_saved_up() {
         let mut turns = Turns::new(1);
         for _ in 0..1000 {
-            turns.begin(0);
+            turns.end(0, &turns.begin(0));
         }
-        turns.charge(0, QUANTUM as usize, 1);
-        assert!(!turns.may_send(0));
+        let mut turn = turns.begin(0);
+        turn.charge(QUANTUM as usize, 1);
+        assert!(!turn.may_send());
     }
 }

@@ -148,8 +148,9 @@ impl<E: BufferEntry> Receiver<E> {
         self.link.input.capacity()
     }
 
+    /// Begins a round: looks at received packets, and whether the peer was restarted.
     #[inline(always)]
-    pub(super) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         if !self.link.look() {
             self.start_over();
         }
@@ -195,13 +196,31 @@ impl<E: BufferEntry> Receiver<E> {
     /// as many as there are buffers of the device's, where the component's manifest says that it
     /// takes those (`takes_pieces`) and nobody puts them together. The buffers go back.
     #[inline]
-    pub fn receive_pieces<R>(&mut self, take: impl FnOnce(PacketHeader, &[&[u8]]) -> R) -> Option<R> {
+    pub fn receive_pieces<R>(&mut self, mut take: impl FnMut(PacketHeader, &[&[u8]]) -> R) -> Option<R> {
+        self.receive_with(
+            &mut take,
+            |take, header, frame| take(header, &[frame]),
+            |take, header, pieces| take(header, pieces),
+        )
+    }
+
+    /// Does what [`Self::receive_pieces`] does: has `whole` look at a packet in one buffer, and
+    /// `parts` at one in several, each with `context`.
+    #[inline(always)]
+    pub fn receive_with<C, R>(
+        &mut self,
+        context: &mut C,
+        whole: impl FnOnce(&mut C, PacketHeader, &[u8]) -> R,
+        parts: impl FnOnce(&mut C, PacketHeader, &[&[u8]]) -> R,
+    ) -> Option<R> {
         loop {
             let first = self.link.input.pop_known()?.parts();
             if first.flags & CONTINUES != 0 {
                 let mut entries = [Descriptor::default(); MAX_PIECES];
                 match self.gather(first, &mut entries) {
-                    Some(count) => return Some(self.look(entries.get(..count)?, take)),
+                    Some(count) => {
+                        return Some(self.look(entries.get(..count)?, |header, pieces| parts(context, header, pieces)));
+                    }
                     None => continue,
                 }
             }
@@ -216,7 +235,8 @@ impl<E: BufferEntry> Receiver<E> {
                 self.give_back(&[first]);
                 continue;
             }
-            let result = bytes.split_first_chunk().map(|(header, frame)| take(PacketHeader::read(header), &[frame]));
+            let result =
+                bytes.split_first_chunk().map(|(header, frame)| whole(context, PacketHeader::read(header), frame));
             self.give_back(&[first]);
             return result;
         }

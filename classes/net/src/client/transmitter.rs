@@ -8,12 +8,56 @@ use crate::wire::tcp;
 use crate::{BufferEntry, Descriptor, DmaDescriptor, HEADROOM, PacketHeader, Slots, checksum, lendable};
 use culm::connection::{NetBare, NetClient};
 use culm::link::Event;
+use culm::queue::Producer;
 use culm::{Exclusive, Link, Progress};
 use culm_abi::start::Memory;
 use culm_lending::Stash;
 
 /// Flags of a device that divides packets of some kind.
 const SEGMENTS: u16 = SEGMENTATION_OFFLOAD_4 | SEGMENTATION_OFFLOAD_6;
+
+/// Room for a frame. Unless that is sent, the buffer stays for the next one.
+#[derive(Debug)]
+pub struct Room<'a, E: BufferEntry = Descriptor> {
+    header: &'a mut [u8; HEADROOM],
+    frame: &'a mut [u8],
+    offset: u32,
+    base: u64,
+    device: u16,
+    output: &'a mut Producer<E>,
+    spare: &'a mut Option<u32>,
+}
+
+impl<E: BufferEntry> Room<'_, E> {
+    /// Returns where the frame is to be written: the bytes are those of some older one.
+    #[inline(always)]
+    pub fn frame(&mut self) -> &mut [u8] {
+        self.frame
+    }
+
+    /// Returns whether the device completes checksums.
+    #[inline(always)]
+    pub fn offloads_checksum(&self) -> bool {
+        self.device & CHECKSUM_OFFLOAD != 0
+    }
+
+    /// Sends the frame, with its own checksums complete or to be completed as the header says.
+    #[inline(always)]
+    pub fn send(self, header: PacketHeader) {
+        header.write(self.header);
+        let total = HEADROOM + self.frame.len();
+        // This push does not fail: there was space when the buffer was taken.
+        let _ = self.output.push(E::of_packet(self.offset, total as u16, self.base));
+        core::mem::forget(self);
+    }
+}
+
+impl<E: BufferEntry> Drop for Room<'_, E> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        *self.spare = Some(self.offset);
+    }
+}
 
 /// The transmitting half of a client.
 #[derive(Debug)]
@@ -129,15 +173,25 @@ impl<E: BufferEntry> Transmitter<E> {
         length: usize,
         write: impl FnOnce(&mut [u8]) -> Option<(PacketHeader, R)>,
     ) -> Option<R> {
-        if length > self.longest_frame() || !self.is_ready() {
+        let mut room = self.room(length)?;
+        let (header, result) = write(room.frame())?;
+        room.send(header);
+        Some(result)
+    }
+
+    /// Returns room for a frame of `length` bytes, to be written and then sent. `None` if no buffer
+    /// is free, or none holds `length`. For who would rather not hand over a closure: what that
+    /// captures lies in memory, unless the compiler makes one piece of both.
+    #[inline(always)]
+    pub fn room(&mut self, length: usize) -> Option<Room<'_, E>> {
+        if length > self.longest_frame() {
             return None;
         }
-        let offset = self.spare.take()?;
-        let sent = self.send_in(offset, length, write);
-        if sent.is_none() {
-            self.spare = Some(offset);
-        }
-        sent
+        let offset = if let Some(spare) = self.spare.take() { spare } else { self.take()? };
+        let Self { data, link, spare, device, base, .. } = self;
+        let bytes = data.slice_mut(offset as usize, HEADROOM + length).ok()?;
+        let (header, frame) = bytes.split_first_chunk_mut()?;
+        Some(Room { header, frame, offset, base: *base, device: *device, output: &mut link.output, spare })
     }
 
     /// Sends the frame that `write` makes, if it makes one, in the buffer at `offset`, which has
@@ -345,8 +399,9 @@ impl<E: BufferEntry> Transmitter<E> {
         is_wanted
     }
 
+    /// Begins a round: looks whether the peer was restarted.
     #[inline]
-    pub(super) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         let is_renewed = self.link.begin() == Event::Renewed;
         if is_renewed | !self.link.is_live() {
             self.forget();
