@@ -143,6 +143,8 @@ impl Verdict {
 /// Finds the first of a list of rules that is about a packet.
 #[derive(Clone, Debug)]
 struct Classifier {
+    /// Whether there is no rule.
+    is_empty: bool,
     rows: Rows,
     /// By entry and exit.
     zones: Vec<RowId>,
@@ -183,12 +185,16 @@ impl Classifier {
         let source_ports = builder.trie_16(rules.iter().map(|rule| rule.source_ports.parts()))?;
         let destination_ports = builder.trie_16(rules.iter().map(|rule| rule.destination_ports.parts()))?;
         let (rows, left) = builder.finish();
-        Ok((Self { rows, zones, protocols, sources, destinations, source_ports, destination_ports }, left))
+        let is_empty = rules.is_empty();
+        Ok((Self { is_empty, rows, zones, protocols, sources, destinations, source_ports, destination_ports }, left))
     }
 
     /// Returns the first rule that is about a packet.
     #[inline]
     fn first(&self, key: &Key) -> Option<usize> {
+        if self.is_empty {
+            return None;
+        }
         let pair = key.entry.index() * ZONES + key.exit.index();
         let (family, source, destination) = match key.ends {
             Ends::V4 { source, destination } => {

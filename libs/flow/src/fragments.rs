@@ -90,8 +90,8 @@ impl Fragments {
         self.expire(now);
         let name = name(packet, fragment.identification);
         let hash = self.key.place(&name);
-        let is_it = |slot: &u32| self.known[*slot as usize].is_some_and(|known| known.name == name);
-        let mut found = self.index.candidates(hash).find(is_it);
+        let is_it = |slot: u32| self.known[slot as usize].is_some_and(|known| known.name == name);
+        let mut found = self.index.find(hash, is_it);
         // Of many that have had their time, not all have gone yet.
         if let Some(slot) = found.take_if(|slot| self.has_expired(*slot, now)) {
             self.leave(slot);

@@ -335,15 +335,15 @@ impl Nat {
     }
 
     fn find_inner(&self, protocol: u8, inner: SocketAddrV4, pool: usize) -> Option<u32> {
-        self.by_inner.candidates(self.inner_hash(protocol, inner, pool)).find(|slot| {
-            let mapping = &self.mappings[*slot as usize];
+        self.by_inner.find(self.inner_hash(protocol, inner, pool), |slot| {
+            let mapping = &self.mappings[slot as usize];
             (mapping.protocol, mapping.inner, mapping.pool as usize) == (protocol, inner, pool)
         })
     }
 
     fn find_outer(&self, protocol: u8, outer: SocketAddrV4) -> Option<u32> {
-        self.by_outer.candidates(self.outer_hash(protocol, outer)).find(|slot| {
-            let mapping = &self.mappings[*slot as usize];
+        self.by_outer.find(self.outer_hash(protocol, outer), |slot| {
+            let mapping = &self.mappings[slot as usize];
             (mapping.protocol, mapping.outer) == (protocol, outer)
         })
     }

@@ -11,8 +11,8 @@
 
 use crate::flow::{Direction, Flow, State};
 use crate::hash::Key;
-use crate::plain::Segment;
 use crate::tcp::{self, Side};
+use crate::transport::Segment;
 use crate::tuple::Tuple;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::sync::atomic::AtomicU64;
@@ -25,13 +25,13 @@ const RECORD: usize = 24;
 pub(crate) const HEADER: usize = 2;
 
 /// First word of memory of this layout.
-const SIGNATURE: u64 = u64::from_be_bytes(*b"culmflo1");
+const SIGNATURE: u64 = u64::from_be_bytes(*b"culmflo2");
 
 /// Upper part of the first word of a flow; the lower 8 bits are its state.
 const PRESENT: u64 = u64::from_be_bytes(*b"\0\0\0flow\0");
 
-/// The key of seals.
-const SEAL_KEY: Key = Key([SIGNATURE, 0]);
+/// The key of seals, which is no secret.
+const SEAL_KEY: Key = Key([SIGNATURE, 0x9e37_79b9_7f4a_7c15]);
 
 // Words of a flow. The tuples and the tag are what is sealed.
 const STATE: usize = 0;
@@ -88,7 +88,7 @@ impl Packed {
     }
 
     /// Returns the hash of a tuple.
-    #[inline]
+    #[inline(always)]
     pub fn hash(&self, key: &Key) -> u64 {
         let [first, source, _, destination, _] = self.0;
         // Two words less are most of the work for IPv4. The first word says which it is.
@@ -113,6 +113,79 @@ impl Packed {
     }
 }
 
+/// The words of one flow, for the short way.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a>(&'a [AtomicU64; RECORD]);
+
+impl Words<'_> {
+    /// Returns whether this is the tuple of the flow's packets of a direction.
+    #[inline(always)]
+    pub fn has(self, direction: Direction, tuple: &Packed) -> bool {
+        let Packed([first, a, b, c, d]) = *tuple;
+        let own = self.tuple(direction);
+        // The first word says which version both are of, and of IPv4 two words are 0.
+        let is_v4 = first & Packed::BOTH_V6 == 0;
+        let own = |index: usize| own[index].load(Relaxed);
+        own(0) == first && own(1) == a && own(3) == c && (is_v4 || own(2) == b && own(4) == d)
+    }
+
+    /// Returns the tuple of the flow's packets of a direction.
+    #[inline(always)]
+    pub fn packed(self, direction: Direction) -> Packed {
+        let own = self.tuple(direction);
+        Packed(core::array::from_fn(|index| own[index].load(Relaxed)))
+    }
+
+    /// The choice is between two places, so that nothing else has to be checked of them.
+    #[inline(always)]
+    fn tuple(&self, direction: Direction) -> &[AtomicU64] {
+        match direction {
+            Direction::Original => &self.0[TUPLES[0]..TUPLES[0] + 5],
+            Direction::Reply => &self.0[TUPLES[1]..TUPLES[1] + 5],
+        }
+    }
+
+    /// Returns whether the flow is in this state.
+    #[inline(always)]
+    pub fn is_in(self, state: State) -> bool {
+        self.0[STATE].load(Relaxed) == PRESENT | state as u64
+    }
+
+    /// Returns when the flow was used.
+    #[inline(always)]
+    pub fn used(self) -> u64 {
+        self.0[USED].load(Relaxed)
+    }
+
+    /// Counts a packet of so many bytes.
+    #[inline(always)]
+    pub fn count(self, direction: Direction, bytes: usize) {
+        let [packets, total] = match direction {
+            Direction::Original => [&self.0[PACKETS], &self.0[BYTES]],
+            Direction::Reply => [&self.0[PACKETS + 1], &self.0[BYTES + 1]],
+        };
+        packets.store(packets.load(Relaxed).wrapping_add(1), Relaxed);
+        total.store(total.load(Relaxed).wrapping_add(bytes as u64), Relaxed);
+    }
+
+    /// Follows a segment in the midst of a connection; returns whether it belongs there, and
+    /// nothing else has to be known of it. Otherwise nothing has changed.
+    #[inline(always)]
+    pub fn follow(self, direction: Direction, segment: &Segment) -> bool {
+        let sides = [&self.0[SIDES[0]..SIDES[0] + 3], &self.0[SIDES[1]..SIDES[1] + 3]];
+        let (own, peer) = match direction {
+            Direction::Original => (sides[0], sides[1]),
+            Direction::Reply => (sides[1], sides[0]),
+        };
+        let [own_words, peer_words] = [own, peer].map(|side| core::array::from_fn(|index| side[index].load(Relaxed)));
+        let Some([ended, acked, reached]) = tcp::follow_plain(own_words, peer_words, segment) else { return false };
+        own[0].store(ended, Relaxed);
+        own[1].store(acked, Relaxed);
+        peer[0].store(reached, Relaxed);
+        true
+    }
+}
+
 /// The flows in a piece of memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Records<'a> {
@@ -131,6 +204,12 @@ impl<'a> Records<'a> {
     /// Returns how many flows there is room for.
     pub fn capacity(&self) -> usize {
         self.records.len()
+    }
+
+    /// Returns the words of the flow in a slot, if there is such a slot.
+    #[inline(always)]
+    pub fn words(&self, slot: u32) -> Option<Words<'a>> {
+        self.records.get(slot as usize).map(Words)
     }
 
     /// Returns whether a router that had as much room has left flows here.
@@ -201,16 +280,10 @@ impl<'a> Records<'a> {
         self.records[slot as usize][STATE].store(PRESENT | state as u64, Release);
     }
 
-    /// Returns whether this is the tuple of a flow's packets of a direction.
-    #[inline]
-    pub fn has(&self, slot: u32, direction: Direction, tuple: &Packed) -> bool {
-        self.packed(slot, direction) == *tuple
-    }
-
     /// Returns the tuple of a flow's packets of a direction.
     #[inline]
     pub fn packed(&self, slot: u32, direction: Direction) -> Packed {
-        Packed(load_all(&self.records[slot as usize], TUPLES[direction as usize]))
+        Words(&self.records[slot as usize]).packed(direction)
     }
 
     /// Returns when a flow was used.
@@ -237,29 +310,11 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Follows a segment in the midst of a connection; returns whether it belongs there, and
-    /// nothing else has to be known of it. Otherwise nothing has changed.
-    #[inline]
-    pub fn follow_plain(&self, slot: u32, direction: Direction, segment: &Segment) -> bool {
-        let record = &self.records[slot as usize];
-        let [own, peer] = [direction, direction.reversed()].map(|side| SIDES[side as usize]);
-        let Some([ended, acked, reached]) = tcp::follow_plain(load_all(record, own), load_all(record, peer), segment)
-        else {
-            return false;
-        };
-        record[own].store(ended, Relaxed);
-        record[own + 1].store(acked, Relaxed);
-        record[peer].store(reached, Relaxed);
-        true
-    }
-
     /// Counts a packet of so many bytes.
     #[inline]
     pub fn count(&self, slot: u32, direction: Direction, bytes: usize) {
-        let record = &self.records[slot as usize];
-        for (at, more) in [(PACKETS, 1), (BYTES, bytes as u64)] {
-            let word = &record[at + direction as usize];
-            word.store(word.load(Relaxed).wrapping_add(more), Relaxed);
+        if let Some(flow) = self.words(slot) {
+            flow.count(direction, bytes);
         }
     }
 
@@ -323,7 +378,7 @@ fn seen(mut load: impl FnMut(usize) -> u64) -> Option<Flow> {
     let state = state_of(words[STATE])?;
     let tuple = |at: usize| part(&words, at).and_then(|words| Packed(words).tuple());
     let (original, reply) = (tuple(TUPLES[0])?, tuple(TUPLES[1])?);
-    let is_whole = words[SEAL] == SEAL_KEY.hash(&words[1..SEAL])
+    let is_whole = words[SEAL] == SEAL_KEY.place(&words[1..SEAL])
         && state.is_of(original.protocol)
         && original.protocol == reply.protocol
         && original != reply
@@ -346,7 +401,7 @@ fn part<const N: usize>(words: &[u64; RECORD], at: usize) -> Option<[u64; N]> {
 
 /// Returns the seal of what never changes of a flow.
 fn seal(record: &[AtomicU64; RECORD]) -> u64 {
-    SEAL_KEY.hash(&load_all::<{ SEAL - 1 }>(record, 1))
+    SEAL_KEY.place(&load_all::<{ SEAL - 1 }>(record, 1))
 }
 
 #[cfg(test)]

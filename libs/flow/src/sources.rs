@@ -136,7 +136,7 @@ impl Sources {
     }
 
     fn find(&self, prefix: [u64; 2]) -> Option<u32> {
-        self.index.candidates(self.key.place(&prefix)).find(|source| self.prefixes[*source as usize] == prefix)
+        self.index.find(self.key.place(&prefix), |source| self.prefixes[source as usize] == prefix)
     }
 
     fn oldest(&self, source: u32, kind: Kind) -> Option<u32> {

@@ -21,7 +21,7 @@ use crate::packet::Packet;
 use crate::record::{Packed, Records};
 use crate::sources::{Kind, Sources};
 use crate::tcp::{self, Meaning};
-use crate::transport::{Quoted, Transport, flags};
+use crate::transport::{Quoted, Segment, Transport, flags};
 use crate::tuple::Tuple;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -59,6 +59,12 @@ impl Id {
     /// is removed: the place of what else somebody keeps of each flow.
     pub fn index(self) -> usize {
         self.0 as usize
+    }
+
+    /// Returns the number of one direction of the flow, below twice the capacity.
+    #[inline(always)]
+    pub fn index_of(self, direction: Direction) -> usize {
+        2 * self.0 as usize + direction as usize
     }
 }
 
@@ -158,7 +164,8 @@ impl<'a> Table<'a> {
                 if tag != flow.tag {
                     table.records.set_tag(slot, tag);
                 }
-                table.enter(slot);
+                let hashes = [&flow.original, &flow.reply].map(|tuple| Packed::new(tuple).hash(&table.key));
+                table.enter(slot, hashes, flow.state, &flow.original);
                 adopted.kept += 1;
             } else {
                 // Anything but zero was a flow, or should have been.
@@ -226,18 +233,16 @@ impl<'a> Table<'a> {
     }
 
     /// Returns the flow whose packets of one direction have `tuple`, and that direction.
-    #[inline]
+    #[inline(never)]
     pub fn find(&self, tuple: &Tuple, now: u64) -> Option<(Id, Direction)> {
         let (slot, direction) = self.find_packed(&Packed::new(tuple))?;
         (!self.has_expired(slot, now)).then_some((Id(slot), direction))
     }
 
-    /// Returns how long ago a flow of a state and a protocol was used, for how long it is believed,
-    /// and by how much it may be late in its list.
+    /// Returns by how much a flow of a state and a protocol may be late in its list.
     #[inline(always)]
-    pub(crate) fn age(&self, slot: u32, state: State, protocol: u8, now: u64) -> (u64, u64, u64) {
-        let timeout = self.timeouts[class(state, protocol)];
-        (now.saturating_sub(self.records.used(slot)), timeout, timeout / SLACK)
+    pub(crate) fn slack(&self, state: State, protocol: u8) -> u64 {
+        self.timeouts[class(state, protocol)] / SLACK
     }
 
     #[inline(always)]
@@ -257,12 +262,20 @@ impl<'a> Table<'a> {
         is_sent.then_some((id, direction))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_packed(&self, tuple: &Packed) -> Option<(u32, Direction)> {
-        self.index.candidates(tuple.hash(&self.key)).find_map(|entry| {
-            let (slot, direction) = (entry / 2, Direction::BOTH[entry as usize % 2]);
-            self.records.has(slot, direction, tuple).then_some((slot, direction))
-        })
+        self.find_hashed(tuple, tuple.hash(&self.key))
+    }
+
+    /// Does what [`Self::find_packed`] does, for a tuple whose hash is known.
+    #[inline(always)]
+    fn find_hashed(&self, tuple: &Packed, hash: u64) -> Option<(u32, Direction)> {
+        let parts = |entry: u32| (entry / 2, if entry & 1 == 0 { Direction::Original } else { Direction::Reply });
+        let is_it = |entry| {
+            let (slot, direction) = parts(entry);
+            self.records.words(slot).is_some_and(|flow| flow.has(direction, tuple))
+        };
+        self.index.find(hash, is_it).map(parts)
     }
 
     /// Begins a flow with `packet`, whose packets come in with the tuple `original`, and answers
@@ -298,8 +311,9 @@ impl<'a> Table<'a> {
             return Err(Refusal::NotAStart);
         }
         self.expire(now, SWEEP, &mut gone);
-        for tuple in &tuples {
-            match self.find_packed(tuple) {
+        let hashes = tuples.map(|tuple| tuple.hash(&self.key));
+        for (tuple, hash) in tuples.iter().zip(hashes) {
+            match self.find_hashed(tuple, hash) {
                 Some((slot, _)) if self.has_expired(slot, now) => self.leave(slot, Cause::Expired, &mut gone),
                 Some(_) => return Err(Refusal::Taken),
                 None => {}
@@ -309,7 +323,7 @@ impl<'a> Table<'a> {
         let slot = self.ages.first(FREE).ok_or(Refusal::NoRoom)?;
         self.ages.remove(FREE, slot);
         self.records.write(slot, tuples, state, tag, now, &sides);
-        self.enter(slot);
+        self.enter(slot, hashes, state, original);
         Ok(Id(slot))
     }
 
@@ -352,37 +366,51 @@ impl<'a> Table<'a> {
         gone: impl FnMut(&Flow, Cause),
     ) -> Tracked {
         let Id(slot) = id;
-        let Some(state) = self.records.state(slot) else {
-            return Tracked::Outside;
-        };
-        let next = match (packet.transport, direction) {
-            (Transport::Tcp(segment), _) => {
-                let Some(mut sides) = self.records.sides(slot) else {
-                    return Tracked::Outside;
-                };
-                match tcp::follow(&mut sides, state, direction, &segment, packet.fragment.is_some()) {
-                    Meaning::Belongs(next) => {
-                        self.records.set_sides(slot, &sides);
-                        next
-                    }
-                    Meaning::Outside => return Tracked::Outside,
-                    Meaning::Reopens => {
-                        self.leave(slot, Cause::Reopened, gone);
-                        return Tracked::Reopens;
-                    }
-                }
-            }
+        let segment = match packet.transport {
+            Transport::Tcp(segment) => Some((segment, packet.fragment.is_some())),
             // A later fragment, which may be of any protocol, tells nothing about the state.
-            (_, Direction::Reply) if state == State::OneWay => State::BothWays,
-            _ => state,
+            _ => None,
         };
-        self.records.count(slot, direction, packet.length);
+        match self.advance(slot, direction, segment, packet.length, now) {
+            Meaning::Belongs(_) => Tracked::Belongs,
+            Meaning::Outside => Tracked::Outside,
+            Meaning::Reopens => {
+                self.leave(slot, Cause::Reopened, gone);
+                Tracked::Reopens
+            }
+        }
+    }
+
+    /// Follows a packet of so many bytes of the flow in a slot; of TCP with its segment, and
+    /// whether only the first fragment of that was seen. Unless it belongs, nothing has changed.
+    #[inline(never)]
+    pub(crate) fn advance(
+        &mut self,
+        slot: u32,
+        direction: Direction,
+        segment: Option<(Segment, bool)>,
+        length: usize,
+        now: u64,
+    ) -> Meaning {
+        let Some(state) = self.records.state(slot) else { return Meaning::Outside };
+        let next = match segment {
+            Some((segment, is_part)) => {
+                let Some(mut sides) = self.records.sides(slot) else { return Meaning::Outside };
+                let meaning = tcp::follow(&mut sides, state, direction, &segment, is_part);
+                let Meaning::Belongs(next) = meaning else { return meaning };
+                self.records.set_sides(slot, &sides);
+                next
+            }
+            None if direction == Direction::Reply && state == State::OneWay => State::BothWays,
+            None => state,
+        };
+        self.records.count(slot, direction, length);
         self.refresh(slot, state, next, now);
-        Tracked::Belongs
+        Meaning::Belongs(next)
     }
 
     /// Moves a flow that is used at `now` to where it belongs.
-    pub(crate) fn refresh(&mut self, slot: u32, state: State, next: State, now: u64) {
+    fn refresh(&mut self, slot: u32, state: State, next: State, now: u64) {
         let class = self.class(slot, state);
         if next != state {
             self.records.set_used(slot, now);
@@ -460,7 +488,7 @@ impl<'a> Table<'a> {
         self.records.used(slot).saturating_add(timeout).saturating_add(timeout / SLACK)
     }
 
-    fn has_expired(&self, slot: u32, now: u64) -> bool {
+    pub(crate) fn has_expired(&self, slot: u32, now: u64) -> bool {
         self.expiry(slot) <= now
     }
 
@@ -472,17 +500,13 @@ impl<'a> Table<'a> {
             && [flow.original, flow.reply].iter().all(|tuple| self.find_packed(&Packed::new(tuple)).is_none())
     }
 
-    /// Makes a flow that is in its slot one that is found.
-    fn enter(&mut self, slot: u32) {
-        let Some(flow) = self.records.flow(slot) else {
-            return;
-        };
-        for direction in Direction::BOTH {
-            let hash = self.records.packed(slot, direction).hash(&self.key);
+    /// Makes a flow that is in its slot, and whose tuples have these hashes, one that is found.
+    fn enter(&mut self, slot: u32, hashes: [u64; 2], state: State, original: &Tuple) {
+        for (direction, hash) in Direction::BOTH.into_iter().zip(hashes) {
             self.index.insert(2 * slot + direction as u32, hash);
         }
-        self.ages.push(class(flow.state, flow.original.protocol), slot);
-        self.sources.add(slot, flow.original.source, flow.state.kind());
+        self.ages.push(class(state, original.protocol), slot);
+        self.sources.add(slot, original.source, state.kind());
     }
 
     /// Removes a flow.

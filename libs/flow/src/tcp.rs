@@ -10,7 +10,6 @@
 //! number that is next (RFC 5961 §3.2), or FINs that both have acknowledged.
 
 use crate::flow::{Direction, State};
-use crate::plain;
 use crate::transport::{Segment, flags};
 
 /// How far behind what was sent an acknowledgement may be at least, whatever the window. The paper
@@ -209,8 +208,8 @@ pub fn follow(sides: &mut [Side; 2], state: State, from: Direction, segment: &Se
 /// all: what [`follow`] makes of it if it belongs there, from the words of the sender's side and
 /// its peer's. Returns the first and the second word of the one, and the first of the other; `None`
 /// if it is for [`follow`] to say.
-#[inline]
-pub fn follow_plain(own: [u64; 3], peer: [u64; 3], segment: &plain::Segment) -> Option<[u64; 3]> {
+#[inline(always)]
+pub fn follow_plain(own: [u64; 3], peer: [u64; 3], segment: &Segment) -> Option<[u64; 3]> {
     let is_amidst = |words: [u64; 3]| words[2] as u32 & !bits::OF_SCALE == bits::AMIDST;
     let scale = own[2] as u32 & bits::SCALE;
     if !is_amidst(own) || !is_amidst(peer) || scale > 14 {

@@ -31,10 +31,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use culm::time::Duration;
 use culm::{Channels, Component, Progress, ROUNDS, run_rounds, time};
-use culm_net::client::{Receiver, Transmitter};
+use culm_net::client::{self, Receiver, Transmitter, end_round};
 use culm_net::{Client, PacketHeader};
 use desk::Desk;
-use router::{Cards, LONGEST_FRAME, Router, Tally};
+use router::{Cards, LONGEST_FRAME, Room, Router, Tally};
 
 culm::component!(Forwarder);
 
@@ -43,7 +43,9 @@ const FRAMES: usize = 32;
 const TURNS: usize = 8;
 
 struct Forwarder {
-    clients: Vec<Client>,
+    /// The cards, in the order of their networks.
+    receivers: Vec<Receiver>,
+    transmitters: Vec<Transmitter>,
     desk: Desk,
     router: Router,
     /// For a frame that lies in several of a card's buffers.
@@ -56,7 +58,8 @@ impl Component for Forwarder {
 
     fn init(config: Config, connections: Connections) -> Self {
         let (router, desk, clients) = settings::start(config, connections);
-        let mut this = Self { clients, desk, router, whole: vec![0; LONGEST_FRAME].into_boxed_slice() };
+        let (receivers, transmitters) = clients.into_iter().map(Client::into_halves).unzip();
+        let mut this = Self { receivers, transmitters, desk, router, whole: vec![0; LONGEST_FRAME].into_boxed_slice() };
         this.turn();
         this
     }
@@ -79,15 +82,16 @@ impl Forwarder {
 
     /// Passes on what there is, a bounded amount of it.
     fn round(&mut self) -> Progress {
-        for client in &mut self.clients {
-            client.begin();
+        for (receiver, transmitter) in self.receivers.iter_mut().zip(&mut self.transmitters) {
+            receiver.begin();
+            transmitter.begin();
         }
-        self.router.begin(instant(), &mut AllCards { transmitters: Transmitters::All(&mut self.clients) });
+        self.router.begin(instant(), &mut AllCards(&mut self.transmitters));
         let mut frames = 0;
         let mut progress = Progress::More;
         for _ in 0..TURNS {
             let mut taken = 0;
-            for network in 0..self.clients.len() {
+            for network in 0..self.receivers.len() {
                 taken += self.serve(network);
             }
             frames += taken;
@@ -96,8 +100,8 @@ impl Forwarder {
                 break;
             }
         }
-        for client in &mut self.clients {
-            progress &= client.end_round();
+        for (receiver, transmitter) in self.receivers.iter_mut().zip(&mut self.transmitters) {
+            progress &= end_round(receiver, transmitter);
         }
         counters::FRAMES.add(frames as u64);
         count(&self.router.tally());
@@ -106,28 +110,21 @@ impl Forwarder {
 
     /// Takes frames that came over a network, as many as its turn allows. Returns how many.
     fn serve(&mut self, network: usize) -> usize {
-        let Some((before, rest)) = self.clients.split_at_mut_checked(network) else { return 0 };
-        let Some((Client { receiver, transmitter, .. }, after)) = rest.split_first_mut() else { return 0 };
-        let mut cards = AllCards { transmitters: Transmitters::Around { before, own: transmitter, after } };
-        let router = &mut self.router;
+        let Self { receivers, transmitters, router, whole, .. } = self;
+        let Some(receiver) = receivers.get_mut(network) else { return 0 };
+        let mut context = (router, AllCards(transmitters));
         for count in 0..FRAMES {
-            let taken =
-                take(receiver, &mut self.whole, |header, frame| router.take(network, header, frame, &mut cards));
+            let taken = receiver.receive_with(
+                &mut context,
+                |(router, cards), header, frame| router.take(network, header, frame, cards),
+                |(router, cards), header, pieces| router.take_generally(network, header, join(pieces, whole), cards),
+            );
             if taken.is_none() {
                 return count;
             }
         }
         FRAMES
     }
-}
-
-/// Has `act` look at the next frame, if there is one. One in several buffers is put together.
-#[inline(always)]
-fn take(receiver: &mut Receiver, whole: &mut [u8], act: impl FnOnce(PacketHeader, &[u8])) -> Option<()> {
-    receiver.receive_pieces(|header, pieces| match pieces {
-        [frame] => act(header, frame),
-        pieces => act(header, join(pieces, whole)),
-    })
 }
 
 /// Puts pieces one behind the other, as far as there is room.
@@ -148,35 +145,35 @@ fn instant() -> culm_ip::Instant {
     culm_ip::Instant(time::now().microseconds())
 }
 
-/// The transmitters of all cards, while one of them receives or none does.
-enum Transmitters<'a> {
-    All(&'a mut [Client]),
-    Around { before: &'a mut [Client], own: &'a mut Transmitter, after: &'a mut [Client] },
-}
+/// The transmitters of all cards.
+struct AllCards<'a>(&'a mut [Transmitter]);
 
-struct AllCards<'a> {
-    transmitters: Transmitters<'a>,
-}
-
-impl AllCards<'_> {
+impl Room for client::Room<'_> {
     #[inline(always)]
-    fn get(&mut self, card: usize) -> Option<&mut Transmitter> {
-        match &mut self.transmitters {
-            Transmitters::All(clients) => clients.get_mut(card).map(|client| &mut client.transmitter),
-            Transmitters::Around { before, own, after } => match card.checked_sub(before.len()) {
-                None => before.get_mut(card).map(|client| &mut client.transmitter),
-                Some(0) => Some(own),
-                Some(behind) => after.get_mut(behind - 1).map(|client| &mut client.transmitter),
-            },
-        }
+    fn frame(&mut self) -> &mut [u8] {
+        self.frame()
+    }
+
+    #[inline(always)]
+    fn offloads_checksum(&self) -> bool {
+        self.offloads_checksum()
+    }
+
+    #[inline(always)]
+    fn send(self, header: PacketHeader) {
+        self.send(header);
     }
 }
 
 impl Cards for AllCards<'_> {
+    type Room<'a>
+        = client::Room<'a>
+    where
+        Self: 'a;
+
     #[inline(always)]
-    fn send(&mut self, card: usize, length: usize, write: impl FnOnce(&mut [u8]) -> Option<PacketHeader>) -> bool {
-        let Some(transmitter) = self.get(card) else { return false };
-        transmitter.send_checked(length, |bytes| Some((write(bytes)?, ()))).is_some()
+    fn room(&mut self, card: usize, length: usize) -> Option<client::Room<'_>> {
+        self.0.get_mut(card)?.room(length)
     }
 
     fn send_segments(
@@ -187,17 +184,17 @@ impl Cards for AllCards<'_> {
         payload: u16,
         write: impl FnOnce(&mut [u8]),
     ) -> bool {
-        let Some(transmitter) = self.get(card) else { return false };
+        let Some(transmitter) = self.0.get_mut(card) else { return false };
         length <= LONGEST_FRAME && transmitter.send_segments(length, kind, payload, write).is_some()
     }
 
     fn divides(&mut self, card: usize, kind: u8) -> bool {
-        self.get(card).is_some_and(|transmitter| transmitter.divides(kind) && transmitter.has_large())
+        self.0.get_mut(card).is_some_and(|transmitter| transmitter.divides(kind) && transmitter.has_large())
     }
 
     #[inline(always)]
     fn offloads_checksum(&mut self, card: usize) -> bool {
-        self.get(card).is_some_and(|transmitter| transmitter.offloads_checksum())
+        self.0.get_mut(card).is_some_and(|transmitter| transmitter.offloads_checksum())
     }
 }
 

@@ -55,9 +55,23 @@ const TASKS: usize = 32;
 
 /// The cards, as the router uses them.
 pub trait Cards {
+    /// Room for a frame, in one of a card's buffers.
+    type Room<'a>: Room
+    where
+        Self: 'a;
+
+    /// Returns room for a frame of `length` bytes; `None` if there is no buffer.
+    fn room(&mut self, card: usize, length: usize) -> Option<Self::Room<'_>>;
+
     /// Sends the frame of `length` bytes that `write` makes, if it makes one. Returns whether it
     /// was sent: not if there is no buffer.
-    fn send(&mut self, card: usize, length: usize, write: impl FnOnce(&mut [u8]) -> Option<PacketHeader>) -> bool;
+    #[inline]
+    fn send(&mut self, card: usize, length: usize, write: impl FnOnce(&mut [u8]) -> Option<PacketHeader>) -> bool {
+        let Some(mut room) = self.room(card, length) else { return false };
+        let Some(header) = write(room.frame()) else { return false };
+        room.send(header);
+        true
+    }
 
     /// Sends a frame of this kind of segmentation that the card is to divide into segments of so
     /// many bytes of payload.
@@ -75,6 +89,18 @@ pub trait Cards {
 
     /// Returns whether a card completes checksums.
     fn offloads_checksum(&mut self, card: usize) -> bool;
+}
+
+/// Room for a frame. One that is not sent leaves nothing behind.
+pub trait Room {
+    /// Returns where the frame is to be written.
+    fn frame(&mut self) -> &mut [u8];
+
+    /// Returns whether the card completes checksums.
+    fn offloads_checksum(&self) -> bool;
+
+    /// Sends the frame, with this header.
+    fn send(self, header: PacketHeader);
 }
 
 /// What was done with packets since it was last asked.
@@ -113,6 +139,20 @@ pub struct Tally {
 struct Known {
     way: Option<Way>,
     place: Option<Place>,
+    ahead: Option<Ahead>,
+}
+
+/// What the short way has to know of packets of one direction of a flow, noted when the general one
+/// has sent one on.
+#[derive(Clone, Copy, Debug)]
+struct Ahead {
+    /// The numbers of the networks over which they come and leave.
+    entry: u8,
+    exit: u8,
+    /// Bytes of the longest that the latter carries.
+    mtu: u16,
+    /// Whether they leave with other addresses or ports.
+    is_translated: bool,
 }
 
 /// Random bits for all that peers must not foresee.
@@ -129,8 +169,8 @@ pub struct Router {
     networks: Networks,
     stations: Vec<Station>,
     table: Table<'static>,
-    /// By number of flow and by direction.
-    known: Box<[[Known; 2]]>,
+    /// By number of a flow's direction.
+    known: Box<[Known]>,
     fragments: Fragments,
     policy: Policy,
     limits: Limits,
@@ -138,6 +178,8 @@ pub struct Router {
     advertisements: Advertisements,
     tally: Tally,
     now: Instant,
+    /// The same as the table of flows has it.
+    tick: u64,
     /// For what is made before it is sent, and for packets that are divided here.
     scratch: Box<[u8]>,
     /// In place of a frame that has waited.
@@ -164,7 +206,7 @@ impl Router {
         let this = Self {
             networks,
             stations,
-            known: vec![[Known::default(); 2]; table.capacity()].into_boxed_slice(),
+            known: vec![Known::default(); 2 * table.capacity()].into_boxed_slice(),
             table,
             fragments: Fragments::new(secrets.flows, FRAGMENTED),
             policy,
@@ -173,6 +215,7 @@ impl Router {
             advertisements: Advertisements::new(secrets.neighbours),
             tally: Tally::default(),
             now,
+            tick: milliseconds(now),
             scratch: vec![0; LONGEST_FRAME].into_boxed_slice(),
             spare: Station::room(),
         };
@@ -200,7 +243,7 @@ impl Router {
 
     /// Begins a round at `now`: does what is due about neighbours.
     pub fn begin(&mut self, now: Instant, cards: &mut impl Cards) {
-        self.now = now;
+        (self.now, self.tick) = (now, milliseconds(now));
         for network in 0..self.stations.len() {
             self.poll(network, cards);
         }
@@ -258,24 +301,34 @@ impl Router {
     }
 
     /// Takes a frame that came over a network.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, network: usize, header: PacketHeader, frame: &[u8], cards: &mut impl Cards) {
+        if !self.short(network, header, frame, cards) {
+            self.take_generally(network, header, frame, cards);
+        }
+    }
+
+    /// Takes a frame that the short way of IPv4 has not taken.
+    #[inline(never)]
+    pub fn take_generally(&mut self, network: usize, header: PacketHeader, frame: &[u8], cards: &mut impl Cards) {
         let Some(head) = frame.first_chunk::<ETHERNET_HEADER>() else { return };
         let kind = u16::from_be_bytes([head[12], head[13]]);
         let arrival = Arrival { network, header, followed: None };
-        let is_own = self.stations.get(network).is_some_and(|station| head[..6] == station.link().0);
+        let is_own = self.is_own(network, head);
         match kind {
-            types::IPV4 | types::IPV6 if is_own => {
-                let is_forwarded = self.short(network, &header, frame, cards);
-                if !is_forwarded {
-                    self.packet(&arrival, frame, cards);
-                }
-            }
+            types::IPV6 if is_own && self.short_v6(network, header, frame, cards) => {}
+            types::IPV4 | types::IPV6 if is_own => self.packet(&arrival, frame, cards),
             types::ARP => self.arp(&arrival, frame, cards),
             // What is for a group of stations is never forwarded (RFC 1812 §5.3.4).
             types::IPV6 if head[0] & 1 != 0 => self.group(&arrival, frame, cards),
             _ => {}
         }
+    }
+
+    /// Returns whether a frame that begins so is for the router's station on a network.
+    #[inline(always)]
+    fn is_own(&self, network: usize, head: &[u8; ETHERNET_HEADER]) -> bool {
+        self.stations.get(network).is_some_and(|station| head[..6] == station.link().0)
     }
 
     /// Takes a packet for this station.
@@ -340,8 +393,7 @@ impl Router {
             return self.refuse(Problem::TooBig { mtu }, arrival, frame, cards);
         }
         let waiting = Arrival { followed: packet.fragment.map(|_| *tuple), ..*arrival };
-        let Some(known) = self.known.get_mut(id.index()) else { return };
-        let place = &mut known[direction as usize].place;
+        let Some(Known { place, .. }) = self.known.get_mut(id.index_of(direction)) else { return };
         let Some(station) = self.stations.get_mut(way.network) else { return };
         let Some(link) = station.find(way.next, place, &waiting, frame, self.now) else { return };
         match self.track(id, direction, packet) {
@@ -360,6 +412,10 @@ impl Router {
         };
         // Of a later fragment the ports are those of the first.
         let to = (onward != *tuple).then_some(onward);
+        if let Some(known) = self.known.get_mut(id.index_of(direction)) {
+            let (entry, exit) = (arrival.network as u8, way.network as u8);
+            known.ahead = Some(Ahead { entry, exit, mtu, is_translated: to.is_some() });
+        }
         let change = Change::Forward { to, clamp };
         self.emit(way.network, link, arrival, frame, packet, &change, is_longer, cards);
     }
@@ -373,8 +429,7 @@ impl Router {
     /// Returns whether a packet comes over the network over which answers to it leave.
     #[inline]
     fn comes_from_its_end(&mut self, entry: usize, source: IpAddr, id: Id, direction: Direction) -> bool {
-        let Some(known) = self.known.get_mut(id.index()) else { return false };
-        let back = &mut known[direction.reversed() as usize];
+        let Some(back) = self.known.get_mut(id.index_of(direction.reversed())) else { return false };
         if back.way.is_none() {
             back.way = self.networks.way(source);
         }
@@ -384,7 +439,7 @@ impl Router {
     /// Returns the way of a flow's packets of a direction, and the longest packet for it.
     #[inline]
     fn way(&mut self, id: Id, direction: Direction, to: IpAddr) -> Option<(Way, u16)> {
-        let known = &mut self.known.get_mut(id.index())?[direction as usize];
+        let known = self.known.get_mut(id.index_of(direction))?;
         if known.way.is_none() {
             known.way = self.networks.way(to);
         }
@@ -412,7 +467,8 @@ impl Router {
         if let Transport::Error(quoted) = packet.transport {
             return self.error(arrival, frame, packet, &quoted, cards);
         }
-        if !self.has_right_ends(arrival, packet) {
+        let mut back = None;
+        if !self.has_right_ends(arrival, packet, &mut back) {
             return;
         }
         let hit = self.networks.owner(packet.destination);
@@ -432,7 +488,7 @@ impl Router {
             self.tally.stray += 1;
             return;
         }
-        self.first(arrival, frame, packet, &tuple, inward, hit, cards);
+        self.first(arrival, frame, packet, &tuple, inward, hit, back, cards);
     }
 
     /// Begins a flow with its first packet, if the rules let it.
@@ -445,6 +501,7 @@ impl Router {
         tuple: &Tuple,
         inward: Option<core::net::SocketAddrV4>,
         hit: Option<usize>,
+        back: Option<Way>,
         cards: &mut impl Cards,
     ) {
         let seen = match inward {
@@ -489,8 +546,10 @@ impl Router {
             }
         };
         tally.begun += 1;
-        if let Some(known) = self.known.get_mut(id.index()) {
-            *known = [Known { way: Some(way), place: None }, Known::default()];
+        for (direction, way) in [(Direction::Original, Some(way)), (Direction::Reply, back)] {
+            if let Some(known) = self.known.get_mut(id.index_of(direction)) {
+                *known = Known { way, ..Known::default() };
+            }
         }
         self.known(arrival, frame, packet, tuple, id, Direction::Original, cards);
     }
@@ -514,8 +573,9 @@ impl Router {
     }
 
     /// Returns whether a packet's addresses are such that it may begin something (RFC 1812 §5.3.7,
-    /// §5.3.8): of one host each, and the sender's over this network.
-    fn has_right_ends(&mut self, arrival: &Arrival, packet: &Packet) -> bool {
+    /// §5.3.8): of one host each, and the sender's over this network. The way to that is `back`
+    /// then, where it is looked up.
+    fn has_right_ends(&mut self, arrival: &Arrival, packet: &Packet, back: &mut Option<Way>) -> bool {
         let Packet { source, destination, .. } = *packet;
         if is_nobody(source) || source == destination || self.networks.is_for_all(source) {
             self.tally.spoofed += 1;
@@ -526,7 +586,9 @@ impl Router {
             // What comes from there stays there (RFC 4291 §2.5.6).
             return is_local(destination) || self.networks.owner(destination) == Some(arrival.network);
         }
-        if !self.comes_this_way(arrival.network, source) {
+        *back = self.networks.way(source);
+        let comes_this_way = back.is_some_and(|way| way.network == arrival.network);
+        if !comes_this_way || self.networks.owner(source).is_some() {
             self.tally.spoofed += 1;
             return false;
         }

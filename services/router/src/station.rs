@@ -53,6 +53,8 @@ struct Waiting {
 pub struct Station {
     link: LinkAddress,
     cache: Cache<'static, u8, EACH>,
+    /// The neighbour that was looked up last, and where it is: most new flows go to the same.
+    last: Option<(IpAddr, Place)>,
     waiting: Vec<Waiting>,
     free: Vec<u8>,
 }
@@ -76,7 +78,7 @@ impl Station {
         let arrival = Arrival { network: 0, header, followed: None };
         let none = Waiting { arrival, length: 0, frame: vec![0; ROOM].into_boxed_slice() };
         let free = (0..ALL).collect();
-        Self { link, cache: Cache::new(entries.leak(), key), waiting: vec![none; ALL.into()], free }
+        Self { link, cache: Cache::new(entries.leak(), key), last: None, waiting: vec![none; ALL.into()], free }
     }
 
     /// Returns the router's station.
@@ -103,12 +105,19 @@ impl Station {
         if let Some(link) = place.and_then(|place| self.at(place, now)) {
             return Some(link);
         }
+        if let Some((last, known)) = self.last
+            && last == next
+            && let Some(link) = self.at(known, now)
+        {
+            *place = Some(known);
+            return Some(link);
+        }
         self.look_up(next, place, arrival, frame, now)
     }
 
     /// Returns where to send what is for the neighbour at `place`; `None` if it has to be looked
     /// up.
-    #[inline]
+    #[inline(always)]
     pub fn at(&mut self, place: Place, now: Instant) -> Option<LinkAddress> {
         self.cache.at(place, now)
     }
@@ -126,7 +135,7 @@ impl Station {
         match self.cache.resolve(next, number, now) {
             Resolution::Known(number, link, known) => {
                 self.release(number);
-                *place = Some(known);
+                (*place, self.last) = (Some(known), Some((next, known)));
                 return Some(link);
             }
             Resolution::Waiting(other) => {
@@ -214,7 +223,7 @@ impl Station {
     }
 
     /// Writes the header of a frame for a station.
-    #[inline]
+    #[inline(always)]
     pub fn head(&self, to: LinkAddress, kind: u16, out: &mut [u8]) -> Option<()> {
         let header: &mut [u8; ETHERNET_HEADER] = out.first_chunk_mut()?;
         header[..6].copy_from_slice(&to.0);

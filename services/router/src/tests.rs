@@ -8,7 +8,7 @@ mod short;
 use crate::journal::Journal;
 use crate::networks::{Address, Network, Networks};
 use crate::policy::Policy;
-use crate::router::{Cards, Router, Secrets, Tally};
+use crate::router::{Cards, Room, Router, Secrets, Tally};
 use crate::settings::read;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::sync::atomic::AtomicU64;
@@ -18,6 +18,7 @@ use culm_ip::neighbour::arp::Arp;
 use culm_ip::{Instant, Key, LinkAddress};
 use culm_net::{ETHERNET_HEADER, PacketHeader};
 use culm_packet::checksum::Sum;
+use std::boxed::Box;
 use std::format;
 use std::string::String;
 use std::vec;
@@ -64,14 +65,38 @@ fn networks(mtu: u16) -> Networks {
 #[derive(Default)]
 struct Sent(Vec<(usize, Vec<u8>)>);
 
+/// Room for a frame, and what becomes of the frame when it is sent.
+struct Written<'a> {
+    frame: Vec<u8>,
+    offloads: bool,
+    keep: Box<dyn FnOnce(PacketHeader, Vec<u8>) + 'a>,
+}
+
+impl<'a> Written<'a> {
+    fn new(length: usize, offloads: bool, keep: impl FnOnce(PacketHeader, Vec<u8>) + 'a) -> Option<Self> {
+        Some(Self { frame: vec![0xaa; length], offloads, keep: Box::new(keep) })
+    }
+}
+
+impl Room for Written<'_> {
+    fn frame(&mut self) -> &mut [u8] {
+        &mut self.frame
+    }
+
+    fn offloads_checksum(&self) -> bool {
+        self.offloads
+    }
+
+    fn send(self, header: PacketHeader) {
+        (self.keep)(header, self.frame);
+    }
+}
+
 impl Cards for Sent {
-    fn send(&mut self, card: usize, length: usize, write: impl FnOnce(&mut [u8]) -> Option<PacketHeader>) -> bool {
-        let mut frame = vec![0xaa; length];
-        let is_made = write(&mut frame).is_some();
-        if is_made {
-            self.0.push((card, frame));
-        }
-        is_made
+    type Room<'a> = Written<'a>;
+
+    fn room(&mut self, card: usize, length: usize) -> Option<Written<'_>> {
+        Written::new(length, false, move |_, frame| self.0.push((card, frame)))
     }
 
     fn send_segments(&mut self, _: usize, _: usize, _: u8, _: u16, _: impl FnOnce(&mut [u8])) -> bool {

@@ -37,7 +37,7 @@ const IN_USE: Duration = Duration::from_secs(60);
 /// which is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    index: usize,
+    index: u32,
     generation: u32,
 }
 
@@ -141,9 +141,9 @@ impl<'a, P, const WAITING: usize> Cache<'a, P, WAITING> {
 
     /// Returns where to send to the neighbour in `place` without a further look, or `None` if it
     /// has to be looked up: because it is no longer there, or because it is to be confirmed.
-    #[inline]
+    #[inline(always)]
     pub fn at(&mut self, place: Place, now: Instant) -> Option<LinkAddress> {
-        let entry = self.entries.get_mut(place.index)?;
+        let entry = self.entries.get_mut(place.index as usize)?;
         let is_fresh = match entry.state {
             State::Reachable(until) => now < until,
             State::Delay | State::Probe(_) => true,
@@ -162,7 +162,7 @@ impl<'a, P, const WAITING: usize> Cache<'a, P, WAITING> {
     #[inline]
     pub fn confirm(&mut self, place: Place, now: Instant) {
         let until = now + self.times.reachable;
-        if let Some(entry) = self.entries.get_mut(place.index)
+        if let Some(entry) = self.entries.get_mut(place.index as usize)
             && entry.generation == place.generation
             && let Some(link) = entry.known()
         {
@@ -208,7 +208,7 @@ impl<'a, P, const WAITING: usize> Cache<'a, P, WAITING> {
             }
             State::Delay | State::Probe(_) => {}
         }
-        Resolution::Known(packet, entry.link, Place { index, generation: entry.generation })
+        Resolution::Known(packet, entry.link, Place { index: index as u32, generation: entry.generation })
     }
 
     /// Takes note that the neighbour `address` has asked for something, from the station `link`

@@ -108,7 +108,7 @@ impl Router {
             out.copy_from_slice(frame);
             station.head(to, kind, out)?;
             change.apply(out.get_mut(ETHERNET_HEADER..)?, packet)?;
-            Some(complete(out, &header, packet, offloads))
+            Some(complete(out, &header, packet, change, offloads))
         });
         count(tally, is_sent);
     }
@@ -172,13 +172,15 @@ impl Router {
 }
 
 /// Returns the header with which a rewritten frame is sent. Where its sender has left the checksum
-/// to the device, the field has the sum of the pseudo-header, which may be another now.
+/// to the device, the field has the sum of the pseudo-header, which is another now if the packet
+/// was translated.
 #[inline]
-fn complete(frame: &mut [u8], header: &PacketHeader, packet: &Packet, offloads: bool) -> PacketHeader {
+fn complete(frame: &mut [u8], header: &PacketHeader, packet: &Packet, change: &Change, offloads: bool) -> PacketHeader {
     if header.flags & flags::NEEDS_CHECKSUM == 0 {
         return PacketHeader::default();
     }
-    if matches!(packet.protocol, TCP | UDP) {
+    let is_translated = matches!(change, Change::Forward { to: Some(_), .. });
+    if is_translated && matches!(packet.protocol, TCP | UDP) {
         checksum::offload(frame);
     }
     checksum::finish(frame, header, offloads)
@@ -254,7 +256,11 @@ fn leave_out_options(mut options: &mut [u8]) {
     }
 }
 
+#[inline(always)]
 pub(super) fn count(tally: &mut Tally, is_sent: bool) {
-    tally.forwarded += u64::from(is_sent);
-    tally.congestion += u64::from(!is_sent);
+    if is_sent {
+        tally.forwarded += 1;
+    } else {
+        tally.congestion += 1;
+    }
 }

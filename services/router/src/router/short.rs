@@ -1,11 +1,10 @@
 //! The short way of a plain packet of an open flow, which most packets are.
 //!
 //! It changes nothing and refuses nothing before it is certain that the general way would forward
-//! the packet just so: over the network that is noted of its flow, to the neighbour whose address
-//! is fresh, in one piece. On all else it gives up.
+//! the packet just so: over the networks that are noted of its flow's direction, to the neighbour
+//! whose address is fresh, in one piece. On all else it gives up.
 
-use super::output::count;
-use super::{Cards, Router, milliseconds};
+use super::{Ahead, Cards, Room, Router};
 #[cfg(test)]
 use crate::station::Arrival;
 use culm_flow::Plain;
@@ -16,49 +15,95 @@ use culm_net::{ETHERNET_HEADER, PacketHeader, checksum};
 impl Router {
     /// Takes a frame for this station without a look at the short way.
     #[cfg(test)]
-    pub fn take_generally(&mut self, network: usize, header: PacketHeader, frame: &[u8], cards: &mut impl Cards) {
+    pub fn take_the_long_way(&mut self, network: usize, header: PacketHeader, frame: &[u8], cards: &mut impl Cards) {
         self.packet(&Arrival { network, header, followed: None }, frame, cards);
     }
 
-    /// Forwards a packet for this station, if it is plain. Returns whether it is.
-    #[inline]
-    pub fn short(&mut self, network: usize, header: &PacketHeader, frame: &[u8], cards: &mut impl Cards) -> bool {
-        self.try_short(network, header, frame, cards).is_some()
+    /// Forwards a packet of either version by the short way. Returns whether it could be.
+    #[cfg(test)]
+    pub fn takes_short_way(
+        &mut self,
+        network: usize,
+        header: PacketHeader,
+        frame: &[u8],
+        cards: &mut impl Cards,
+    ) -> bool {
+        self.short(network, header, frame, cards) || self.short_v6(network, header, frame, cards)
+    }
+
+    /// Forwards a frame with a packet of IPv4 for this station, if that is plain. Returns whether it
+    /// is.
+    #[inline(always)]
+    pub fn short(&mut self, network: usize, header: PacketHeader, frame: &[u8], cards: &mut impl Cards) -> bool {
+        let Some((head, bytes)) = frame.split_first_chunk() else { return false };
+        if [head[12], head[13]] != types::IPV4.to_be_bytes() || !self.is_own(network, head) {
+            return false;
+        }
+        let Some(packet) = Plain::read_v4(bytes) else { return false };
+        self.pass(packet, network, header, frame, cards).is_some()
+    }
+
+    /// Does the same with a packet of IPv6.
+    #[inline(never)]
+    pub(super) fn short_v6(
+        &mut self,
+        network: usize,
+        header: PacketHeader,
+        frame: &[u8],
+        cards: &mut impl Cards,
+    ) -> bool {
+        let packet = frame.get(ETHERNET_HEADER..).and_then(Plain::read_v6);
+        packet.and_then(|packet| self.pass(packet, network, header, frame, cards)).is_some()
     }
 
     #[inline(always)]
-    fn try_short(&mut self, network: usize, header: &PacketHeader, frame: &[u8], cards: &mut impl Cards) -> Option<()> {
-        if header.segmentation != segmentation::NONE {
+    fn pass(
+        &mut self,
+        packet: Plain,
+        network: usize,
+        header: PacketHeader,
+        frame: &[u8],
+        cards: &mut impl Cards,
+    ) -> Option<()> {
+        let found = self.table.find_plain(&packet)?;
+        let known = self.known.get(found.id.index_of(found.direction))?;
+        let (Ahead { entry, exit, mtu, is_translated }, place) = (known.ahead?, known.place?);
+        let is_one = header.segmentation == segmentation::NONE && packet.length <= usize::from(mtu);
+        if usize::from(entry) != network || packet.hops <= 1 || !is_one {
             return None;
         }
-        let packet = Plain::read(frame.get(ETHERNET_HEADER..)?)?;
-        let now = milliseconds(self.now);
-        let found = self.table.find_plain(&packet, now)?;
-        let known = self.known.get(found.id.index())?;
-        let (there, back) = (&known[found.direction as usize], &known[found.direction.reversed() as usize]);
-        let (way, place) = (there.way?, there.place?);
-        let length = ETHERNET_HEADER + packet.length;
-        let fits = packet.length <= usize::from(self.networks.get(way.network)?.mtu);
-        if back.way?.network != network || packet.hops <= 1 || !fits {
-            return None;
-        }
-        let frame = frame.get(..length)?;
-        let station = self.stations.get_mut(way.network)?;
+        let exit = usize::from(exit);
+        let frame = frame.get(..ETHERNET_HEADER + packet.length)?;
+        let station = self.stations.get_mut(exit)?;
         let link = station.at(place, self.now)?;
-        let onward = self.table.onward_plain(&found, &packet);
-        if onward.is_some() && !packet.is_v4() || !self.table.track_plain(&found, &packet, now) {
+        if is_translated && !packet.is_v4() || !self.table.track_plain(&found, &packet, self.tick) {
             return None;
         }
-        let leaves_checksum = header.flags & flags::NEEDS_CHECKSUM != 0;
-        let offloads = leaves_checksum && cards.offloads_checksum(way.network);
+        let Some(mut room) = cards.room(exit, frame.len()) else {
+            self.tally.congestion += 1;
+            return Some(());
+        };
+        let offloads = room.offloads_checksum();
+        let out = room.frame();
+        out.copy_from_slice(frame);
         let kind = if packet.is_v4() { types::IPV4 } else { types::IPV6 };
-        let is_sent = cards.send(way.network, length, |out| {
-            out.copy_from_slice(frame);
-            station.head(link, kind, out)?;
-            packet.rewrite(out.get_mut(ETHERNET_HEADER..)?, onward.as_ref(), leaves_checksum)?;
-            Some(if leaves_checksum { checksum::finish(out, header, offloads) } else { PacketHeader::default() })
-        });
-        count(&mut self.tally, is_sent);
+        station.head(link, kind, out)?;
+        let leaves_checksum = header.flags & flags::NEEDS_CHECKSUM != 0;
+        let onward = is_translated.then(|| found.onward());
+        packet.rewrite(out.get_mut(ETHERNET_HEADER..)?, onward.as_ref(), leaves_checksum)?;
+        let header = match (leaves_checksum, offloads) {
+            (false, _) => PacketHeader::default(),
+            (true, true) => header.checksum_only(),
+            (true, false) => complete(out, header),
+        };
+        room.send(header);
+        self.tally.forwarded += 1;
         Some(())
     }
+}
+
+/// Completes the checksum of a frame, which the card that sends it cannot.
+#[inline(never)]
+fn complete(frame: &mut [u8], header: PacketHeader) -> PacketHeader {
+    checksum::finish(frame, &header, false)
 }

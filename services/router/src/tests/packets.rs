@@ -234,10 +234,10 @@ struct Dividing {
 }
 
 impl Cards for Dividing {
-    fn send(&mut self, _: usize, length: usize, write: impl FnOnce(&mut [u8]) -> Option<PacketHeader>) -> bool {
-        let header = write(&mut vec![0; length]);
-        self.sent.extend(header.map(|header| (length, header.segmentation)));
-        header.is_some()
+    type Room<'a> = Written<'a>;
+
+    fn room(&mut self, _: usize, length: usize) -> Option<Written<'_>> {
+        Written::new(length, true, move |header, _| self.sent.push((length, header.segmentation)))
     }
 
     fn send_segments(&mut self, _: usize, length: usize, kind: u8, _: u16, write: impl FnOnce(&mut [u8])) -> bool {

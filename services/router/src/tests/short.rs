@@ -25,14 +25,12 @@ struct Kept {
 }
 
 impl Cards for Kept {
-    fn send(&mut self, card: usize, length: usize, write: impl FnOnce(&mut [u8]) -> Option<PacketHeader>) -> bool {
-        let mut frame = vec![0xaa; length];
-        if self.is_full {
-            return false;
-        }
-        let Some(header) = write(&mut frame) else { return false };
-        self.frames.push((card, header, frame));
-        true
+    type Room<'a> = Written<'a>;
+
+    fn room(&mut self, card: usize, length: usize) -> Option<Written<'_>> {
+        let Self { frames, offloads, is_full } = self;
+        let room = Written::new(length, *offloads, move |header, frame| frames.push((card, header, frame)));
+        room.filter(|_| !*is_full)
     }
 
     fn send_segments(&mut self, _: usize, _: usize, _: u8, _: u16, _: impl FnOnce(&mut [u8])) -> bool {
@@ -218,7 +216,7 @@ impl Pair {
         self.short.router.begin(self.short.now, by_short);
         self.general.router.begin(self.general.now, by_general);
         self.short.router.take(network, header, &frame, by_short);
-        self.general.router.take_generally(network, header, &frame, by_general);
+        self.general.router.take_the_long_way(network, header, &frame, by_general);
         prop_assert_eq!(&by_short.frames, &by_general.frames);
         prop_assert_eq!(self.short.router.tally(), self.general.router.tally());
         let words = |world: &World| world.memory.iter().map(|word| word.load(Relaxed)).collect::<Vec<_>>();
@@ -300,7 +298,7 @@ fn plain_packets_of_open_flows_take_the_short_way() {
             for checksum in [0, 2] {
                 let (network, header, frame) = pair.frame(&Step { checksum, ..plain(flow, direction) });
                 let mut kept = Kept { offloads: true, ..Kept::default() };
-                assert!(pair.short.router.short(network, &header, &frame, &mut kept), "{flow} {direction}");
+                assert!(pair.short.router.takes_short_way(network, header, &frame, &mut kept), "{flow} {direction}");
                 assert_eq!(kept.frames.len(), 1);
             }
         }
@@ -322,8 +320,8 @@ fn no_checksum_of_a_datagram_becomes_zero() {
         let sum = sum.add_bytes(&frame[34..44]).checksum();
         frame[40..42].copy_from_slice(&if sum == 0 { u16::MAX } else { sum }.to_be_bytes());
         let mut kept = [(); 2].map(|()| Kept::default());
-        assert!(pair.short.router.short(network, &header, &frame, &mut kept[0]));
-        pair.general.router.take_generally(network, header, &frame, &mut kept[1]);
+        assert!(pair.short.router.takes_short_way(network, header, &frame, &mut kept[0]));
+        pair.general.router.take_the_long_way(network, header, &frame, &mut kept[1]);
         assert_eq!(kept[0].frames, kept[1].frames, "{word}");
         seen.push(kept[0].frames[0].2[40..42].to_vec());
     }
