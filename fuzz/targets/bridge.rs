@@ -12,7 +12,7 @@ mod input;
 use culm_bridge::bridge::PortSetup;
 use culm_bridge::table::Table;
 use culm_bridge::vlan::{AT, LENGTH, tag_of};
-use culm_bridge::{Bridge, HEAD, PortOptions, Verdict};
+use culm_bridge::{Bridge, Edit, HEAD, PortOptions, PortSet, Verdict};
 use input::Input;
 use libfuzzer_sys::fuzz_target;
 
@@ -64,7 +64,12 @@ fuzz_target!(|bytes: &[u8]| {
                 station.copy_from_slice(&[2, 0, 0, 0, 0, station[5] % 8]);
             }
         }
+        let short = bridge.decided((now / 1_000_000_000) as u32, from, &frame);
         let verdict = bridge.decide(now, from, &frame);
+        if let Some(port) = short {
+            let Verdict::Forward(forwarding) = verdict else { panic!("it goes nowhere") };
+            assert!(forwarding.targets == PortSet::of(port) && bridge.edit(&forwarding, port) == Edit::Keep);
+        }
         bridge.sweep(now);
         let Verdict::Forward(forwarding) = verdict else { continue };
         assert!(!forwarding.targets.is_empty() && !forwarding.targets.contains(from));

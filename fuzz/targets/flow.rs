@@ -171,10 +171,12 @@ impl Router<'_> {
 
     /// Forwards a packet by the short way, if it is plain and of an open flow.
     fn short(&mut self, bytes: &mut [u8]) -> Option<()> {
-        let plain = Plain::read(bytes)?;
-        let found = self.table.find_plain(&plain, self.now)?;
-        let onward = self.table.onward_plain(&found, &plain);
-        if plain.hops <= 1 || onward.is_some() && !plain.is_v4() || !self.table.track_plain(&found, &plain, self.now) {
+        let plain = Plain::read_v4(bytes).or_else(|| Plain::read_v6(bytes))?;
+        let found = self.table.find_plain(&plain)?;
+        let flow = self.table.flow(found.id)?;
+        let is_translated = flow.onward(found.direction) != *flow.tuple(found.direction);
+        let onward = is_translated.then(|| found.onward());
+        if plain.hops <= 1 || is_translated && !plain.is_v4() || !self.table.track_plain(&found, &plain, self.now) {
             return None;
         }
         plain.rewrite(bytes, onward.as_ref(), false).expect("what is plain is rewritten");

@@ -114,8 +114,9 @@ pub fn finish(frame: &mut [u8], header: &PacketHeader, offloads: bool) -> Packet
     if header.flags & NEEDS_CHECKSUM == 0 {
         return PacketHeader::default();
     }
+    let (checksum_start, checksum_offset) = (header.checksum_start, header.checksum_offset);
     if offloads {
-        return header.checksum_only();
+        return PacketHeader { flags: NEEDS_CHECKSUM, checksum_start, checksum_offset, ..PacketHeader::default() };
     }
     if let Some((at, sum)) = asked_for(frame, header) {
         frame[at..at + 2].copy_from_slice(&sum);

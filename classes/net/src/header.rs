@@ -45,6 +45,40 @@ pub struct PacketHeader {
     pub buffers: u16,
 }
 
+/// The header of a packet where it lies, of which little is asked: most packets pass without all
+/// of it.
+#[derive(Clone, Copy, Debug)]
+pub struct RawHeader<'a>(pub &'a [u8; HEADROOM]);
+
+impl RawHeader<'_> {
+    /// Returns all of it.
+    #[inline(always)]
+    pub fn read(self) -> PacketHeader {
+        PacketHeader::read(self.0)
+    }
+
+    /// Returns whether the packet is one segment.
+    #[inline(always)]
+    pub fn is_one_segment(self) -> bool {
+        self.0[1] == segmentation::NONE
+    }
+
+    /// Returns whether its checksum is to be completed.
+    #[inline(always)]
+    pub fn needs_checksum(self) -> bool {
+        self.0[0] & flags::NEEDS_CHECKSUM != 0
+    }
+
+    /// Writes what this one says of a checksum that is to be completed into the header of another
+    /// packet of one segment: where it is.
+    #[inline(always)]
+    pub fn write_checksum(self, bytes: &mut [u8; HEADROOM]) {
+        let [.., a, b, c, d, _, _] = *self.0;
+        bytes[..8].copy_from_slice(&[flags::NEEDS_CHECKSUM, 0, 0, 0, 0, 0, a, b]);
+        bytes[8..].copy_from_slice(&[c, d, 0, 0]);
+    }
+}
+
 impl PacketHeader {
     /// Reads the header in the first bytes of a packet.
     #[inline(always)]
@@ -59,14 +93,6 @@ impl PacketHeader {
             checksum_offset: word(8),
             buffers: word(10),
         }
-    }
-
-    /// Returns the header of a packet of one segment, with what this one says of its checksum.
-    #[inline(always)]
-    #[must_use]
-    pub fn checksum_only(self) -> Self {
-        let Self { flags, checksum_start, checksum_offset, .. } = self;
-        Self { flags: flags & flags::NEEDS_CHECKSUM, checksum_start, checksum_offset, ..Self::default() }
     }
 
     /// Writes the header into the first bytes of a packet.
@@ -92,6 +118,20 @@ mod tests {
             let mut copy = [0; HEADROOM];
             PacketHeader::read(&bytes).write(&mut copy);
             prop_assert_eq!(copy, bytes);
+        }
+
+        #[test]
+        fn a_raw_header_says_what_the_whole_one_does(bytes: [u8; HEADROOM]) {
+            let (raw, header) = (RawHeader(&bytes), PacketHeader::read(&bytes));
+            prop_assert_eq!(raw.read(), header);
+            prop_assert_eq!(raw.is_one_segment(), header.segmentation == segmentation::NONE);
+            prop_assert_eq!(raw.needs_checksum(), header.flags & flags::NEEDS_CHECKSUM != 0);
+            let mut written = [0xff; HEADROOM];
+            raw.write_checksum(&mut written);
+            let (checksum_start, checksum_offset) = (header.checksum_start, header.checksum_offset);
+            let flags = flags::NEEDS_CHECKSUM;
+            let expected = PacketHeader { flags, checksum_start, checksum_offset, ..PacketHeader::default() };
+            prop_assert_eq!(PacketHeader::read(&written), expected);
         }
     }
 }

@@ -77,6 +77,19 @@ impl Plain {
         Some(Self { tuple, length, payload: V6, hops, segment })
     }
 
+    /// Returns the segment of TCP in it; `None` if it is of UDP.
+    #[inline(always)]
+    pub fn segment(&self) -> Option<Segment> {
+        self.segment
+    }
+
+    /// Returns the packet with that segment again, for who has told TCP from UDP by it.
+    #[inline(always)]
+    #[must_use]
+    pub fn with(self, segment: Option<Segment>) -> Self {
+        Self { segment, ..self }
+    }
+
     /// Returns whether the packet is one of IPv4.
     #[inline(always)]
     pub fn is_v4(&self) -> bool {
@@ -222,7 +235,7 @@ impl<'a> Table<'a> {
         let Found { id: Id(slot), direction, words } = *found;
         // Nothing but how far the ends are changes of a flow that was used lately.
         let stays =
-            |state, protocol| words.is_in(state) && now.saturating_sub(words.used()) <= self.slack(state, protocol);
+            |state, protocol| words.is_in(state) && now.wrapping_sub(words.used()) <= self.slack(state, protocol);
         let goes_on = match &packet.segment {
             Some(segment) => {
                 let is_amidst = segment.flags & (flags::ACK | flags::FIN | flags::RST) == flags::ACK;

@@ -28,7 +28,7 @@ pub(crate) const HEADER: usize = 2;
 const SIGNATURE: u64 = u64::from_be_bytes(*b"culmflo2");
 
 /// Upper part of the first word of a flow; the lower 8 bits are its state.
-const PRESENT: u64 = u64::from_be_bytes(*b"\0\0\0flow\0");
+const PRESENT: u64 = u64::from_be_bytes(*b"\0\0\0\0flw\0");
 
 /// The key of seals, which is no secret.
 const SEAL_KEY: Key = Key([SIGNATURE, 0x9e37_79b9_7f4a_7c15]);
@@ -136,13 +136,10 @@ impl Words<'_> {
         Packed(core::array::from_fn(|index| own[index].load(Relaxed)))
     }
 
-    /// The choice is between two places, so that nothing else has to be checked of them.
     #[inline(always)]
     fn tuple(&self, direction: Direction) -> &[AtomicU64] {
-        match direction {
-            Direction::Original => &self.0[TUPLES[0]..TUPLES[0] + 5],
-            Direction::Reply => &self.0[TUPLES[1]..TUPLES[1] + 5],
-        }
+        let at = TUPLES[0] + (TUPLES[1] - TUPLES[0]) * direction as usize;
+        &self.0[at..at + 5]
     }
 
     /// Returns whether the flow is in this state.
@@ -160,10 +157,7 @@ impl Words<'_> {
     /// Counts a packet of so many bytes.
     #[inline(always)]
     pub fn count(self, direction: Direction, bytes: usize) {
-        let [packets, total] = match direction {
-            Direction::Original => [&self.0[PACKETS], &self.0[BYTES]],
-            Direction::Reply => [&self.0[PACKETS + 1], &self.0[BYTES + 1]],
-        };
+        let [packets, total] = [PACKETS, BYTES].map(|at| &self.0[at + direction as usize]);
         packets.store(packets.load(Relaxed).wrapping_add(1), Relaxed);
         total.store(total.load(Relaxed).wrapping_add(bytes as u64), Relaxed);
     }

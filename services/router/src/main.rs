@@ -32,6 +32,7 @@ use alloc::vec::Vec;
 use culm::time::Duration;
 use culm::{Channels, Component, Progress, ROUNDS, run_rounds, time};
 use culm_net::client::{self, Receiver, Transmitter, end_round};
+use culm_net::header::RawHeader;
 use culm_net::{Client, PacketHeader};
 use desk::Desk;
 use router::{Cards, LONGEST_FRAME, Room, Router, Tally};
@@ -155,13 +156,13 @@ impl Room for client::Room<'_> {
     }
 
     #[inline(always)]
-    fn offloads_checksum(&self) -> bool {
-        self.offloads_checksum()
+    fn send(self, header: PacketHeader) {
+        self.send(header);
     }
 
     #[inline(always)]
-    fn send(self, header: PacketHeader) {
-        self.send(header);
+    fn send_on(self, header: RawHeader<'_>) {
+        self.send_on(header);
     }
 }
 

@@ -35,6 +35,7 @@ use culm_flow::{
 };
 use culm_ip::neighbour::Place;
 use culm_ip::{Instant, Key};
+use culm_net::header::RawHeader;
 use culm_net::wire::types;
 use culm_net::{ETHERNET_HEADER, PacketHeader};
 use output::Change;
@@ -96,11 +97,12 @@ pub trait Room {
     /// Returns where the frame is to be written.
     fn frame(&mut self) -> &mut [u8];
 
-    /// Returns whether the card completes checksums.
-    fn offloads_checksum(&self) -> bool;
-
     /// Sends the frame, with this header.
     fn send(self, header: PacketHeader);
+
+    /// Sends the frame, whose checksum is completed if the header of the one that it was before
+    /// asks for that.
+    fn send_on(self, header: RawHeader<'_>);
 }
 
 /// What was done with packets since it was last asked.
@@ -138,7 +140,6 @@ pub struct Tally {
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     way: Option<Way>,
-    place: Option<Place>,
     ahead: Option<Ahead>,
 }
 
@@ -149,6 +150,8 @@ struct Ahead {
     /// The numbers of the networks over which they come and leave.
     entry: u8,
     exit: u8,
+    /// Where the neighbour is known that gets them.
+    place: Place,
     /// Bytes of the longest that the latter carries.
     mtu: u16,
     /// Whether they leave with other addresses or ports.
@@ -302,22 +305,29 @@ impl Router {
 
     /// Takes a frame that came over a network.
     #[inline(always)]
-    pub fn take(&mut self, network: usize, header: PacketHeader, frame: &[u8], cards: &mut impl Cards) {
+    pub fn take(&mut self, network: usize, header: RawHeader<'_>, frame: &[u8], cards: &mut impl Cards) {
         if !self.short(network, header, frame, cards) {
-            self.take_generally(network, header, frame, cards);
+            self.take_raw(network, header, frame, cards);
         }
     }
 
     /// Takes a frame that the short way of IPv4 has not taken.
     #[inline(never)]
+    fn take_raw(&mut self, network: usize, header: RawHeader<'_>, frame: &[u8], cards: &mut impl Cards) {
+        let is_v6 = frame.get(12..14).is_some_and(|kind| *kind == types::IPV6.to_be_bytes());
+        if !(is_v6 && self.short_v6(network, header, frame, cards)) {
+            self.take_generally(network, header.read(), frame, cards);
+        }
+    }
+
+    /// Takes a frame by the general way.
+    #[inline(never)]
     pub fn take_generally(&mut self, network: usize, header: PacketHeader, frame: &[u8], cards: &mut impl Cards) {
         let Some(head) = frame.first_chunk::<ETHERNET_HEADER>() else { return };
         let kind = u16::from_be_bytes([head[12], head[13]]);
         let arrival = Arrival { network, header, followed: None };
-        let is_own = self.is_own(network, head);
         match kind {
-            types::IPV6 if is_own && self.short_v6(network, header, frame, cards) => {}
-            types::IPV4 | types::IPV6 if is_own => self.packet(&arrival, frame, cards),
+            types::IPV4 | types::IPV6 if self.is_own(network, head) => self.packet(&arrival, frame, cards),
             types::ARP => self.arp(&arrival, frame, cards),
             // What is for a group of stations is never forwarded (RFC 1812 §5.3.4).
             types::IPV6 if head[0] & 1 != 0 => self.group(&arrival, frame, cards),
@@ -393,9 +403,10 @@ impl Router {
             return self.refuse(Problem::TooBig { mtu }, arrival, frame, cards);
         }
         let waiting = Arrival { followed: packet.fragment.map(|_| *tuple), ..*arrival };
-        let Some(Known { place, .. }) = self.known.get_mut(id.index_of(direction)) else { return };
+        let ahead = self.known.get(id.index_of(direction)).and_then(|known| known.ahead);
+        let mut place = ahead.map(|ahead| ahead.place);
         let Some(station) = self.stations.get_mut(way.network) else { return };
-        let Some(link) = station.find(way.next, place, &waiting, frame, self.now) else { return };
+        let Some(link) = station.find(way.next, &mut place, &waiting, frame, self.now) else { return };
         match self.track(id, direction, packet) {
             Tracked::Belongs => {}
             Tracked::Outside => {
@@ -412,9 +423,9 @@ impl Router {
         };
         // Of a later fragment the ports are those of the first.
         let to = (onward != *tuple).then_some(onward);
-        if let Some(known) = self.known.get_mut(id.index_of(direction)) {
+        if let (Some(place), Some(known)) = (place, self.known.get_mut(id.index_of(direction))) {
             let (entry, exit) = (arrival.network as u8, way.network as u8);
-            known.ahead = Some(Ahead { entry, exit, mtu, is_translated: to.is_some() });
+            known.ahead = Some(Ahead { entry, exit, place, mtu, is_translated: to.is_some() });
         }
         let change = Change::Forward { to, clamp };
         self.emit(way.network, link, arrival, frame, packet, &change, is_longer, cards);

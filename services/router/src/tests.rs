@@ -16,7 +16,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use culm_flow::{ICMP, ICMP6, Packet, TCP, UDP, memory_words};
 use culm_ip::neighbour::arp::Arp;
 use culm_ip::{Instant, Key, LinkAddress};
-use culm_net::{ETHERNET_HEADER, PacketHeader};
+use culm_net::header::RawHeader;
+use culm_net::{ETHERNET_HEADER, PacketHeader, checksum};
 use culm_packet::checksum::Sum;
 use std::boxed::Box;
 use std::format;
@@ -83,12 +84,13 @@ impl Room for Written<'_> {
         &mut self.frame
     }
 
-    fn offloads_checksum(&self) -> bool {
-        self.offloads
-    }
-
     fn send(self, header: PacketHeader) {
         (self.keep)(header, self.frame);
+    }
+
+    fn send_on(mut self, header: RawHeader<'_>) {
+        let header = checksum::finish(&mut self.frame, &header.read(), self.offloads);
+        self.send(header);
     }
 }
 
@@ -150,7 +152,7 @@ impl World {
     fn pass(&mut self, network: usize, packet: &[u8]) -> Vec<(usize, Vec<u8>)> {
         let mut sent = Sent::default();
         let frame = frame(link(network), neighbour(network), packet);
-        self.router.take(network, PacketHeader::default(), &frame, &mut sent);
+        self.router.take_with(network, PacketHeader::default(), &frame, &mut sent);
         self.router.begin(self.now, &mut sent);
         let mut left = vec![];
         while !sent.0.is_empty() {
@@ -172,7 +174,7 @@ impl World {
         let answer = question.reply(neighbour(card)).bytes();
         let mut frame = frame(link(card), neighbour(card), &answer);
         frame[12..14].copy_from_slice(&[8, 6]);
-        self.router.take(card, PacketHeader::default(), &frame, sent);
+        self.router.take_with(card, PacketHeader::default(), &frame, sent);
     }
 
     /// The same of a packet of which one is to leave over `to`.

@@ -35,6 +35,7 @@ use culm_bridge::vlan::{AT, LENGTH};
 use culm_bridge::{Bridge, Forwarding, HEAD, Verdict};
 use culm_net::checksum;
 use culm_net::client::{Receiver, Transmitter, end_round};
+use culm_net::header::RawHeader;
 use culm_net::provider::{Beginning, Frame, Port};
 use culm_net::{Client, PacketHeader};
 use turns::Turns;
@@ -292,18 +293,18 @@ impl Switch {
         let Self { clients, receivers, transmitters, bridge, counts, tally, .. } = self;
         let packet = receivers.get_mut(number)?.receive()?;
         tally.came += 1;
-        let (header, frame) = (packet.header(), packet.frame());
+        let frame = packet.frame();
         counts.came(from, frame.len());
         let other = bridge.decided(self.second, from, frame).and_then(|to| Some((to, to.checked_sub(clients.len())?)));
         if let Some((to, other)) = other
             && let Some(other) = transmitters.get_mut(other)
         {
-            let is_given = tally.count_sent(send_on(other, header, frame));
+            let is_given = tally.count_sent(send_on(other, packet.raw_header(), frame));
             counts.went(to, frame.len(), is_given);
             return Some((frame.len(), usize::from(is_given)));
         }
         let mut uplink = Uplink { clients, transmitters, bridge, counts, tally, now: self.now, from };
-        Some((frame.len(), uplink.pass(header, frame)))
+        Some((frame.len(), uplink.pass(packet.header(), frame)))
     }
 }
 
@@ -398,14 +399,12 @@ fn beginning<'a>(
 
 /// Sends a frame that came over one uplink over another one. Returns whether it was sent.
 #[inline(always)]
-fn send_on(uplink: &mut Transmitter, header: PacketHeader, frame: &[u8]) -> bool {
+fn send_on(uplink: &mut Transmitter, header: RawHeader<'_>, frame: &[u8]) -> bool {
+    let Some(mut room) = uplink.room(frame.len()) else { return false };
+    room.frame().copy_from_slice(frame);
     // Its sender may have left the checksum to the device, which is not the one that sends it now.
-    let offloads = uplink.offloads_checksum();
-    let sent = uplink.send(frame.len(), |bytes| {
-        bytes.copy_from_slice(frame);
-        (checksum::finish(bytes, &header, offloads), ())
-    });
-    sent.is_some()
+    room.send_on(header);
+    true
 }
 
 /// Does the same with another beginning.

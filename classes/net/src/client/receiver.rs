@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 use crate::descriptor::flags::{CONTINUES, DEVICE};
+use crate::header::RawHeader;
 use crate::header::flags::{CHECKSUM_VALID, NEEDS_CHECKSUM};
 use crate::slots::LARGEST_PACKET;
 use crate::{
@@ -65,6 +66,13 @@ impl<E: BufferEntry> Packet<'_, E> {
             Some(bytes) => PacketHeader::read(bytes),
             None => PacketHeader::default(),
         }
+    }
+
+    /// Returns the packet header where it lies.
+    #[inline(always)]
+    pub fn raw_header(&self) -> RawHeader<'_> {
+        const NONE: [u8; HEADROOM] = [0; HEADROOM];
+        RawHeader(self.bytes.first_chunk().unwrap_or(&NONE))
     }
 
     /// Returns the flags of the device's offloads ([`flags`](crate::descriptor::flags)), which each
@@ -199,7 +207,7 @@ impl<E: BufferEntry> Receiver<E> {
     pub fn receive_pieces<R>(&mut self, mut take: impl FnMut(PacketHeader, &[&[u8]]) -> R) -> Option<R> {
         self.receive_with(
             &mut take,
-            |take, header, frame| take(header, &[frame]),
+            |take, header, frame| take(header.read(), &[frame]),
             |take, header, pieces| take(header, pieces),
         )
     }
@@ -210,7 +218,7 @@ impl<E: BufferEntry> Receiver<E> {
     pub fn receive_with<C, R>(
         &mut self,
         context: &mut C,
-        whole: impl FnOnce(&mut C, PacketHeader, &[u8]) -> R,
+        whole: impl FnOnce(&mut C, RawHeader<'_>, &[u8]) -> R,
         parts: impl FnOnce(&mut C, PacketHeader, &[&[u8]]) -> R,
     ) -> Option<R> {
         loop {
@@ -235,8 +243,7 @@ impl<E: BufferEntry> Receiver<E> {
                 self.give_back(&[first]);
                 continue;
             }
-            let result =
-                bytes.split_first_chunk().map(|(header, frame)| whole(context, PacketHeader::read(header), frame));
+            let result = bytes.split_first_chunk().map(|(header, frame)| whole(context, RawHeader(header), frame));
             self.give_back(&[first]);
             return result;
         }

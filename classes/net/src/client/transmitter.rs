@@ -1,6 +1,7 @@
 //! Transmitting: packets are written where the device reads them.
 
 use crate::descriptor::flags::{CHECKSUM_OFFLOAD, LINK_COUNT, SEGMENTATION_OFFLOAD_4, SEGMENTATION_OFFLOAD_6};
+use crate::header::RawHeader;
 use crate::header::flags::NEEDS_CHECKSUM;
 use crate::header::segmentation::TCP_6;
 use crate::slots::LARGEST_PACKET;
@@ -35,16 +36,30 @@ impl<E: BufferEntry> Room<'_, E> {
         self.frame
     }
 
-    /// Returns whether the device completes checksums.
-    #[inline(always)]
-    pub fn offloads_checksum(&self) -> bool {
-        self.device & CHECKSUM_OFFLOAD != 0
-    }
-
     /// Sends the frame, with its own checksums complete or to be completed as the header says.
     #[inline(always)]
     pub fn send(self, header: PacketHeader) {
         header.write(self.header);
+        self.push();
+    }
+
+    /// Sends the frame, whose checksum is completed if the header of the one that it was before
+    /// asks for that: by the device if it can, else here.
+    #[inline(always)]
+    pub fn send_on(self, header: RawHeader<'_>) {
+        if header.needs_checksum() && self.device & CHECKSUM_OFFLOAD != 0 {
+            header.write_checksum(self.header);
+        } else {
+            if header.needs_checksum() {
+                complete_asked(self.frame, header);
+            }
+            PacketHeader::default().write(self.header);
+        }
+        self.push();
+    }
+
+    #[inline(always)]
+    fn push(self) {
         let total = HEADROOM + self.frame.len();
         // This push does not fail: there was space when the buffer was taken.
         let _ = self.output.push(E::of_packet(self.offset, total as u16, self.base));
@@ -474,6 +489,12 @@ impl<E: BufferEntry> Transmitter<E> {
         }
         progress
     }
+}
+
+/// Completes the checksum that a frame's header asks for.
+#[inline(never)]
+fn complete_asked(frame: &mut [u8], header: RawHeader<'_>) {
+    checksum::finish(frame, &header.read(), false);
 }
 
 /// Makes the TCP or UDP checksum of a frame, or the header that lets the device make it.

@@ -72,6 +72,31 @@ fn a_decision_is_made_anew_after_each_change() {
 }
 
 #[test]
+fn a_frame_like_the_last_one_is_decided_on_in_short() {
+    for (options, tag, is_short) in [
+        (["", "", ""], None, true),
+        (["", "", "mirror"], None, false),
+        (["vlan 2", "vlan 2", ""], None, true),
+        (["vlan 2", "trunk 2", ""], None, false),
+        (["trunk 2", "trunk 2", ""], Some(2), true),
+    ] {
+        let mut bridge = bridge(&options);
+        let frame = head(station(2), station(1), tag);
+        bridge.decide(0, 1, &head(station(1), station(2), if options[1] == "trunk 2" { Some(2) } else { None }));
+        assert_eq!(bridge.decided(0, 0, &frame), None, "nobody has decided: {options:?}");
+        assert_eq!(targets(bridge.decide(0, 0, &frame)), [1], "{options:?}");
+        assert_eq!(bridge.decided(0, 0, &frame), is_short.then_some(1), "{options:?}");
+        // Not in the next second, not by another port, not if it is for another station.
+        assert_eq!(bridge.decided(1, 0, &frame), None);
+        assert_eq!(bridge.decided(0, 2, &frame), None);
+        assert_eq!(bridge.decided(0, 0, &head(station(3), station(1), tag)), None);
+        // Nor after the table has changed.
+        bridge.decide(0, 1, &head(ALL, station(4), if options[1] == "trunk 2" { Some(2) } else { None }));
+        assert_eq!(bridge.decided(0, 0, &frame), None, "{options:?}");
+    }
+}
+
+#[test]
 fn who_was_heard_is_found_and_who_was_not_is_looked_for() {
     let mut bridge = bridge(&["", "", ""]);
     assert_eq!(targets(bridge.decide(0, 0, &head(station(2), station(1), None))), [1, 2]);
@@ -278,7 +303,9 @@ proptest! {
         for (from, to, source, tag) in frames {
             let from = from % ports.len();
             let destination = if to == 0 { ALL } else { station(to) };
-            let verdict = bridge.decide(0, from, &head(destination, station(source), tag));
+            let frame = head(destination, station(source), tag);
+            let short = bridge.decided(0, from, &frame);
+            let verdict = bridge.decide(0, from, &frame);
             let vlan = match tag {
                 _ if is_transparent => Some(0),
                 None | Some(0) => own(from),
@@ -295,7 +322,11 @@ proptest! {
                     .filter(|port| place.is_none_or(|place| place == port))
                     .collect();
             }
-            prop_assert_eq!(targets(verdict), wanted);
+            prop_assert_eq!(targets(verdict), wanted.clone());
+            if let Some(port) = short {
+                prop_assert_eq!(vec![port], wanted);
+                prop_assert!(matches!(verdict, Verdict::Forward(forwarding) if bridge.edit(&forwarding, port) == Edit::Keep));
+            }
             let (Verdict::Forward(forwarding), Some(vlan)) = (verdict, vlan) else { continue };
             for port in forwarding.targets.iter() {
                 let leaves_with = match bridge.edit(&forwarding, port) {

@@ -8,15 +8,25 @@ use super::{Ahead, Cards, Room, Router};
 #[cfg(test)]
 use crate::station::Arrival;
 use culm_flow::Plain;
-use culm_net::header::{flags, segmentation};
+use culm_net::ETHERNET_HEADER;
+use culm_net::header::RawHeader;
 use culm_net::wire::types;
-use culm_net::{ETHERNET_HEADER, PacketHeader, checksum};
+#[cfg(test)]
+use culm_net::{HEADROOM, PacketHeader};
 
 impl Router {
     /// Takes a frame for this station without a look at the short way.
     #[cfg(test)]
     pub fn take_the_long_way(&mut self, network: usize, header: PacketHeader, frame: &[u8], cards: &mut impl Cards) {
         self.packet(&Arrival { network, header, followed: None }, frame, cards);
+    }
+
+    /// Takes a frame with this header, which lies nowhere.
+    #[cfg(test)]
+    pub fn take_with(&mut self, network: usize, header: PacketHeader, frame: &[u8], cards: &mut impl Cards) {
+        let mut bytes = [0; HEADROOM];
+        header.write(&mut bytes);
+        self.take(network, RawHeader(&bytes), frame, cards);
     }
 
     /// Forwards a packet of either version by the short way. Returns whether it could be.
@@ -28,19 +38,22 @@ impl Router {
         frame: &[u8],
         cards: &mut impl Cards,
     ) -> bool {
+        let mut bytes = [0; HEADROOM];
+        header.write(&mut bytes);
+        let header = RawHeader(&bytes);
         self.short(network, header, frame, cards) || self.short_v6(network, header, frame, cards)
     }
 
     /// Forwards a frame with a packet of IPv4 for this station, if that is plain. Returns whether it
     /// is.
     #[inline(always)]
-    pub fn short(&mut self, network: usize, header: PacketHeader, frame: &[u8], cards: &mut impl Cards) -> bool {
+    pub fn short(&mut self, network: usize, header: RawHeader<'_>, frame: &[u8], cards: &mut impl Cards) -> bool {
         let Some((head, bytes)) = frame.split_first_chunk() else { return false };
         if [head[12], head[13]] != types::IPV4.to_be_bytes() || !self.is_own(network, head) {
             return false;
         }
         let Some(packet) = Plain::read_v4(bytes) else { return false };
-        self.pass(packet, network, header, frame, cards).is_some()
+        self.pass_either(packet, network, header, frame, cards).is_some()
     }
 
     /// Does the same with a packet of IPv6.
@@ -48,12 +61,33 @@ impl Router {
     pub(super) fn short_v6(
         &mut self,
         network: usize,
-        header: PacketHeader,
+        header: RawHeader<'_>,
         frame: &[u8],
         cards: &mut impl Cards,
     ) -> bool {
-        let packet = frame.get(ETHERNET_HEADER..).and_then(Plain::read_v6);
+        let Some((head, bytes)) = frame.split_first_chunk() else { return false };
+        if !self.is_own(network, head) {
+            return false;
+        }
+        let packet = Plain::read_v6(bytes);
         packet.and_then(|packet| self.pass(packet, network, header, frame, cards)).is_some()
+    }
+
+    /// Forwards a packet, by code of its own for each protocol: so nothing of TCP lies in memory
+    /// where UDP passes.
+    #[inline(always)]
+    fn pass_either(
+        &mut self,
+        packet: Plain,
+        network: usize,
+        header: RawHeader<'_>,
+        frame: &[u8],
+        cards: &mut impl Cards,
+    ) -> Option<()> {
+        match packet.segment() {
+            Some(segment) => self.pass(packet.with(Some(segment)), network, header, frame, cards),
+            None => self.pass(packet.with(None), network, header, frame, cards),
+        }
     }
 
     #[inline(always)]
@@ -61,14 +95,14 @@ impl Router {
         &mut self,
         packet: Plain,
         network: usize,
-        header: PacketHeader,
+        header: RawHeader<'_>,
         frame: &[u8],
         cards: &mut impl Cards,
     ) -> Option<()> {
         let found = self.table.find_plain(&packet)?;
         let known = self.known.get(found.id.index_of(found.direction))?;
-        let (Ahead { entry, exit, mtu, is_translated }, place) = (known.ahead?, known.place?);
-        let is_one = header.segmentation == segmentation::NONE && packet.length <= usize::from(mtu);
+        let Ahead { entry, exit, place, mtu, is_translated } = known.ahead?;
+        let is_one = header.is_one_segment() && packet.length <= usize::from(mtu);
         if usize::from(entry) != network || packet.hops <= 1 || !is_one {
             return None;
         }
@@ -83,27 +117,14 @@ impl Router {
             self.tally.congestion += 1;
             return Some(());
         };
-        let offloads = room.offloads_checksum();
         let out = room.frame();
         out.copy_from_slice(frame);
         let kind = if packet.is_v4() { types::IPV4 } else { types::IPV6 };
         station.head(link, kind, out)?;
-        let leaves_checksum = header.flags & flags::NEEDS_CHECKSUM != 0;
         let onward = is_translated.then(|| found.onward());
-        packet.rewrite(out.get_mut(ETHERNET_HEADER..)?, onward.as_ref(), leaves_checksum)?;
-        let header = match (leaves_checksum, offloads) {
-            (false, _) => PacketHeader::default(),
-            (true, true) => header.checksum_only(),
-            (true, false) => complete(out, header),
-        };
-        room.send(header);
+        packet.rewrite(out.get_mut(ETHERNET_HEADER..)?, onward.as_ref(), header.needs_checksum())?;
+        room.send_on(header);
         self.tally.forwarded += 1;
         Some(())
     }
-}
-
-/// Completes the checksum of a frame, which the card that sends it cannot.
-#[inline(never)]
-fn complete(frame: &mut [u8], header: PacketHeader) -> PacketHeader {
-    checksum::finish(frame, &header, false)
 }

@@ -38,7 +38,7 @@ fn ask(world: &mut World, network: usize, source: &str) {
     let all = LinkAddress([0x33, 0x33, 0, 0, 0, 2]);
     let mut sent = Sent::default();
     let bytes = frame(all, neighbour(network), &packet[..length]);
-    world.router.take(network, PacketHeader::default(), &bytes, &mut sent);
+    world.router.take_with(network, PacketHeader::default(), &bytes, &mut sent);
     assert!(sent.0.is_empty(), "nobody is answered at once");
 }
 

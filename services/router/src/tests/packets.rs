@@ -221,7 +221,7 @@ fn segments_that_may_be_divided_fit_a_narrow_network() {
     let bytes = change(change(change(bytes, 2, total[0]), 3, total[1]), 6, 0);
     let header = PacketHeader { flags: 1, segmentation: 1, segment_size: 1400, ..PacketHeader::default() };
     let mut sent = Sent::default();
-    world.router.take(INNER, header, &frame(link(INNER), neighbour(INNER), &bytes), &mut sent);
+    world.router.take_with(INNER, header, &frame(link(INNER), neighbour(INNER), &bytes), &mut sent);
     let lengths: Vec<_> = sent.0.iter().map(|(_, frame)| frame.len() - ETHERNET_HEADER).collect();
     assert_eq!(lengths, [1280, 1280, 372]);
 }
@@ -285,7 +285,7 @@ fn segments_are_left_to_a_card_that_divides_their_kind() {
         let header =
             PacketHeader { flags: 1, segmentation: kind, segment_size: SEGMENT as u16, ..PacketHeader::default() };
         let mut cards = Dividing { kind: divides, sent: vec![] };
-        world.router.take(INNER, header, &frame(link(INNER), neighbour(INNER), &bytes), &mut cards);
+        world.router.take_with(INNER, header, &frame(link(INNER), neighbour(INNER), &bytes), &mut cards);
         let expected =
             if divides == kind { vec![(headers + 2 * SEGMENT, kind)] } else { vec![(headers + SEGMENT, 0); 2] };
         assert_eq!(cards.sent, expected, "{divides} {kind}");
@@ -319,7 +319,7 @@ proptest! {
             bytes.truncate(bytes.len() - length.min(bytes.len() / 3));
             let network = if is_outer { OUTER } else { INNER };
             let mut sent = Sent::default();
-            world.router.take(network, PacketHeader::default(), &frame(link(network), neighbour(network), &bytes), &mut sent);
+            world.router.take_with(network, PacketHeader::default(), &frame(link(network), neighbour(network), &bytes), &mut sent);
             world.now = Instant(world.now.0 + 500_000);
             world.router.begin(world.now, &mut sent);
             for (_, frame) in sent.0.iter().filter(|(_, frame)| frame[12..14] == [8, 0]) {
@@ -356,7 +356,7 @@ proptest! {
         let frame = frame(link(INNER), neighbour(INNER), &bytes);
         // The gateway answers who it is before.
         world.pass(INNER, &udp((HOST, 1001), (PEER, 53), 0));
-        world.router.take(INNER, header, &frame, &mut sent);
+        world.router.take_with(INNER, header, &frame, &mut sent);
         for (_, frame) in &sent.0 {
             prop_assert!(Packet::read(&frame[ETHERNET_HEADER..]).is_ok() || flags & 1 != 0);
         }

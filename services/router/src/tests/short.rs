@@ -215,7 +215,7 @@ impl Pair {
         let [by_short, by_general] = &mut kept;
         self.short.router.begin(self.short.now, by_short);
         self.general.router.begin(self.general.now, by_general);
-        self.short.router.take(network, header, &frame, by_short);
+        self.short.router.take_with(network, header, &frame, by_short);
         self.general.router.take_the_long_way(network, header, &frame, by_general);
         prop_assert_eq!(&by_short.frames, &by_general.frames);
         prop_assert_eq!(self.short.router.tally(), self.general.router.tally());
