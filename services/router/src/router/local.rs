@@ -10,7 +10,7 @@ use culm_flow::{ICMP6, Packet, Problem, Transport, Tuple};
 use culm_ip::ipv6::Ipv6;
 use culm_ip::neighbour::arp::{self, Arp};
 use culm_ip::neighbour::discovery::{self, Own, Response};
-use culm_ip::neighbour::{Advertisement, LONGEST, Message};
+use culm_ip::neighbour::{LONGEST, Message, NeighbourAdvertisement};
 use culm_net::wire::types;
 use culm_net::{ETHERNET_HEADER, PacketHeader};
 use culm_packet::checksum::Difference;
@@ -66,10 +66,10 @@ impl Router {
         };
         let link = station.link();
         match Message::parse(&packet) {
-            Ok(Message::Solicitation(question)) => {
+            Ok(Message::NeighbourSolicitation(question)) => {
                 if let Response::Answer(answer) = discovery::solicited(station.cache(), &question, own, link, *now) {
                     // RFC 4861 §7.2.4: a router says that it is one.
-                    let answer = Advertisement { is_router: true, ..answer };
+                    let answer = NeighbourAdvertisement { is_router: true, ..answer };
                     let mut out = [0; ETHERNET_HEADER + LONGEST];
                     let to = discovery::station(answer.destination, question.link.or_else(|| sender(frame)));
                     let length = out.get_mut(ETHERNET_HEADER..).and_then(|out| answer.write(out));
@@ -80,7 +80,7 @@ impl Router {
                     }
                 }
             }
-            Ok(Message::Advertisement(told)) => {
+            Ok(Message::NeighbourAdvertisement(told)) => {
                 discovery::advertised(station.cache(), &told, own, *now);
             }
             Ok(Message::RouterAdvertisement(_)) | Err(_) => {}
