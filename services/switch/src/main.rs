@@ -285,9 +285,9 @@ impl Switch {
         self.tally.count_sent(sent.is_some())
     }
 
-    /// Passes on a frame that came over an uplink, whose port is `from`, as [`Self::pass_from`] does
-    /// a client's. One that goes to another uplink as others like it a moment ago, which most do,
-    /// takes the short way.
+    /// Passes on a frame that came over an uplink, whose port is `from`, as [`Self::pass_from`]
+    /// does a client's. One that goes to another uplink as others like it a moment ago, which most
+    /// do, takes the short way.
     #[inline(always)]
     fn pass_in(&mut self, number: usize, from: usize) -> Option<(usize, usize)> {
         let Self { clients, receivers, transmitters, bridge, counts, tally, .. } = self;

@@ -44,8 +44,8 @@ impl Router {
         self.short(network, header, frame, cards) || self.short_v6(network, header, frame, cards)
     }
 
-    /// Forwards a frame with a packet of IPv4 for this station, if that is plain. Returns whether it
-    /// is.
+    /// Forwards a frame with a packet of IPv4 for this station, if that is plain. Returns whether
+    /// it is.
     #[inline(always)]
     pub fn short(&mut self, network: usize, header: RawHeader<'_>, frame: &[u8], cards: &mut impl Cards) -> bool {
         let Some((head, bytes)) = frame.split_first_chunk() else { return false };
