@@ -69,7 +69,7 @@ fn stays(was_right: Option<bool>, is_right: Option<bool>) -> bool {
 /// What the short way takes for a plain packet is one to the general way, too, which rewrites it
 /// the same.
 fn forward_plain(bytes: &[u8]) {
-    let Some(plain) = Plain::read(bytes) else { return };
+    let Some(plain) = Plain::read_v4(bytes).or_else(|| Plain::read_v6(bytes)) else { return };
     let packet = Packet::read(bytes).expect("what is plain is a packet");
     assert_eq!((plain.length, plain.hops, plain.is_v4()), (packet.length, packet.hops, packet.source.is_ipv4()));
     assert!(packet.fragment.is_none() && packet.tuple().is_some());
@@ -174,7 +174,7 @@ impl Router<'_> {
         let plain = Plain::read_v4(bytes).or_else(|| Plain::read_v6(bytes))?;
         let found = self.table.find_plain(&plain)?;
         let flow = self.table.flow(found.id)?;
-        let is_translated = flow.onward(found.direction) != *flow.tuple(found.direction);
+        let is_translated = flow.onward(found.direction) != flow.tuple(found.direction);
         let onward = is_translated.then(|| found.onward());
         if plain.hops <= 1 || is_translated && !plain.is_v4() || !self.table.track_plain(&found, &plain, self.now) {
             return None;
