@@ -96,7 +96,7 @@ impl Cookies {
         self.secret.hash(&[key, 0], 0) as u32
     }
 
-    #[inline(never)]
+    #[inline]
     fn hash(&self, key: u64, theirs: u32, epoch: u64) -> u64 {
         self.secret.hash(&[key], u64::from(theirs) | (epoch & EPOCHS) << 32)
     }
