@@ -408,7 +408,8 @@ fn content_hash(content: &[u8]) -> u64 {
         mixed ^ (mixed >> 33)
     };
     let (words, rest) = content.as_chunks::<8>();
-    let hash = words.iter().fold(content.len() as u64, |hash, word| step(hash, u64::from_le_bytes(*word)));
+    let start = step(0, content.len() as u64);
+    let hash = words.iter().fold(start, |hash, word| step(hash, u64::from_le_bytes(*word)));
     let last = rest.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
     step(step(hash, last), 0x9e37_79b9_7f4a_7c15)
 }
@@ -426,4 +427,24 @@ fn build_table(resources: &[Resource]) -> Box<[u16]> {
         table[at] = position as u16 + 1;
     }
     table.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+
+    #[test]
+    fn tags_of_contents_that_differ_differ() {
+        let contents: [&[u8]; 8] =
+            [b"", b"\0", b"\0\0", b"a", b"\0a", b"12345678a", b"22345678\0a", b"12345678\0\0\0\0\0\0\0\0"];
+        let tags: BTreeSet<String> = contents.iter().map(|content| entity_tag(content)).collect();
+        assert_eq!(tags.len(), contents.len());
+        // In quotes, of characters that a tag may have (RFC 9110 §8.8.3).
+        let is_legal = |tag: &String| {
+            let digits = tag.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default();
+            digits.len() == 11 && digits.bytes().all(|digit| DIGITS.contains(&digit))
+        };
+        assert!(tags.iter().all(is_legal), "{tags:?}");
+    }
 }
