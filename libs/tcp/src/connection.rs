@@ -37,7 +37,7 @@ pub use transmit::Transmission;
 
 /// The smallest maximum segment size that a peer is taken at its word for, in bytes: a smaller one
 /// would have us send little else than headers.
-const SMALLEST_SEGMENT: u16 = 88;
+pub const SMALLEST_SEGMENT: u16 = 88;
 
 /// Bytes of the timestamps option in each segment, padded.
 const STAMPS_LENGTH: u32 = 12;

@@ -135,8 +135,8 @@ impl Header {
         length
     }
 
-    /// Does what [`Self::emit`] does, where there are exactly so many bytes as the header has, and
-    /// so its length was asked for before.
+    /// Writes the header to `bytes`, which must have exactly [`Self::length`] bytes: the data offset
+    /// is taken from that. As [`Self::emit`], for who has asked for the length before.
     #[inline(always)]
     pub fn emit_whole(&self, bytes: &mut [u8]) {
         let length = bytes.len();

@@ -60,7 +60,8 @@ mod time;
 
 pub use congestion::{Algorithm, Congestion, ReductionRate};
 pub use connection::{
-    Connection, Ending, KeepAlive, Settings, State, Storage, TimeWait, Transmission, answer_to, reset_for,
+    Connection, Ending, KeepAlive, SMALLEST_SEGMENT, Settings, State, Storage, TimeWait, Transmission, answer_to,
+    reset_for,
 };
 pub use header::{Flags, Header, LONGEST as LONGEST_HEADER, Malformed, SHORTEST as SHORTEST_HEADER};
 pub use incoming::{Incoming, Island, Placement};

@@ -177,6 +177,13 @@ impl Options {
         if self.is_usual() {
             return stamps;
         }
+        self.length_of_any(stamps)
+    }
+
+    /// Does what [`Self::length`] does, for options that are not the usual ones; `stamps` is the
+    /// length of the timestamps.
+    #[inline(never)]
+    fn length_of_any(&self, stamps: usize) -> usize {
         if self.usual_syn().is_some() {
             return USUAL_SYN;
         }
@@ -197,41 +204,23 @@ impl Options {
         {
             let ([a, b, c, d], [e, f, g, h]) = (stamps.value.to_be_bytes(), stamps.echo.to_be_bytes());
             *space = [NO_OPERATION, NO_OPERATION, TIMESTAMPS, 10, a, b, c, d, e, f, g, h];
-        } else if let Some((mss, scale, stamps)) = self.usual_syn()
-            && let Some(space) = space.first_chunk_mut::<USUAL_SYN>()
-        {
-            let ([high, low], [a, b, c, d]) = (mss.to_be_bytes(), stamps.value.to_be_bytes());
-            let [e, f, g, h] = stamps.echo.to_be_bytes();
-            *space = [
-                MSS,
-                4,
-                high,
-                low,
-                SACK_PERMITTED,
-                2,
-                TIMESTAMPS,
-                10,
-                a,
-                b,
-                c,
-                d,
-                e,
-                f,
-                g,
-                h,
-                NO_OPERATION,
-                WINDOW_SCALE,
-                3,
-                scale,
-            ];
         } else {
             self.emit_any(space);
         }
     }
 
     /// Does what [`Self::emit`] does, for options that are not the usual ones.
+    #[inline(never)]
     fn emit_any(&self, space: &mut [u8]) {
         let mut writer = Writer { space, at: 0 };
+        if let Some((mss, scale, stamps)) = self.usual_syn() {
+            let [high, low] = mss.to_be_bytes();
+            writer.put(&[MSS, 4, high, low]);
+            writer.put(&[SACK_PERMITTED, 2, TIMESTAMPS, 10]);
+            writer.put(&stamps.value.to_be_bytes());
+            writer.put(&stamps.echo.to_be_bytes());
+            return writer.put(&[NO_OPERATION, WINDOW_SCALE, 3, scale]);
+        }
         if let Some(mss) = self.mss {
             let [high, low] = mss.to_be_bytes();
             writer.put(&[MSS, 4, high, low]);

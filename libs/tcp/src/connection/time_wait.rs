@@ -113,7 +113,7 @@ impl TimeWait {
     }
 
     /// Returns whether a segment goes on where the connection has stopped, with both its numbers:
-    /// no other connection's does but by chance, of one in 2⁶⁴.
+    /// another connection's does by chance, one in 2³²: its peer chooses but one of them.
     #[inline]
     pub fn is_continued_by(&self, segment: &Header) -> bool {
         segment.sequence == self.next && segment.acknowledgement == self.nxt
