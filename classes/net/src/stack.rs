@@ -76,14 +76,15 @@ pub use datagram::Datagram;
 pub use settings::{InvalidAddress, Settings};
 pub use tcp::connecting::Unopened;
 
-/// Frames taken from the queue before what they caused is sent: bounds what a turn leaves waiting.
-const BATCH: usize = 64;
+/// Frames taken from the queue before what they caused is sent: bounds what a round leaves waiting.
+/// Fewer in tests, which have not that many buffers.
+const BATCH: usize = if cfg!(test) { 40 } else { 64 };
 
-/// SYNs answered in a turn that deals with all that was received.
-const SYNS_PER_TURN: usize = 32;
+/// SYNs answered in a round that deals with all that was received.
+const SYNS_PER_ROUND: usize = 32;
 
 /// SYNs answered in one that leaves some for the next.
-const SYNS_PER_BUSY_TURN: usize = 2;
+const SYNS_PER_BUSY_ROUND: usize = 2;
 
 /// A TCP/IP stack on a client's connection.
 pub struct Stack {
@@ -127,7 +128,7 @@ struct Secrets {
     seed: u64,
     /// The host's, for its tables.
     key: [u64; 5],
-    table: [u64; 3],
+    table: [u64; 4],
     cookies: [u64; 2],
     names: [u64; 4],
     stamps: u32,
@@ -143,7 +144,7 @@ impl Secrets {
         Self {
             seed: number(0),
             key: core::array::from_fn(|index| number(8 + index as u64)),
-            table: [number(1), number(5), number(6)],
+            table: [number(1), number(4), number(5), number(6)],
             cookies: [number(2), number(3)],
             names: core::array::from_fn(|index| number(16 + index as u64)),
             stamps: number(7) as u32,
@@ -257,9 +258,9 @@ impl Stack {
         self.client.begin();
         let now = time::now();
         let times = Times { tcp: self.clock.tcp_time(now), now };
-        let is_busy = self.client.receiver.available() >= BATCH;
-        self.tcp.answers = if is_busy { SYNS_PER_BUSY_TURN } else { SYNS_PER_TURN };
-        let (mut is_all, mut received) = (false, 0);
+        let is_busy = self.client.receiver.available() > BATCH;
+        self.tcp.begin_round(if is_busy { SYNS_PER_BUSY_ROUND } else { SYNS_PER_ROUND });
+        let (mut is_emptied, mut received) = (false, 0);
         for _ in 0..BATCH {
             // A frame that cannot be answered is better left where it is: then the device drops
             // what is too much, which costs nothing.
@@ -267,7 +268,7 @@ impl Stack {
                 break;
             }
             let Some(packet) = self.client.receiver.receive() else {
-                is_all = true;
+                is_emptied = true;
                 break;
             };
             received += 1;
@@ -320,15 +321,17 @@ impl Stack {
             }
         }
         self.counts.received += received;
-        self.note_heard(is_all, now);
-        self.tcp.answer_syns(&mut self.client.transmitter, times);
+        self.note_heard(is_emptied, now);
+        if !is_emptied {
+            self.tcp.limit_syns(SYNS_PER_BUSY_ROUND);
+        }
     }
 
     /// Updates [`Tcp::heard`], the time up to which every arrived frame has been processed.
-    /// `is_all`: this turn, which began at `now`, emptied the queue.
+    /// `is_emptied`: this round, which began at `now`, emptied the queue.
     #[inline(always)]
-    fn note_heard(&mut self, is_all: bool, now: Instant) {
-        if is_all {
+    fn note_heard(&mut self, is_emptied: bool, now: Instant) {
+        if is_emptied {
             self.tcp.heard = now;
         } else if self.counts.received >= self.horizon.0 {
             // If the queue is never empty: after as many frames as it holds, all frames that were
@@ -385,7 +388,9 @@ impl Stack {
                 self.host_at = self.host_at.min(self.clock.local_time_of_ip(self.host.deadline()));
             }
         }
-        let has_syns = self.tcp.has_answerable_syns(&mut self.client.transmitter, now);
+        // After connections, which have buffers first.
+        let times = Times { tcp: self.clock.tcp_time(now), now };
+        let has_syns = self.tcp.answer_syns(&mut self.client.transmitter, times);
         let progress =
             self.client.end_round() & Progress::more_if(self.tcp.has_events() | has_syns | self.names.has_found());
         let names_at = self.clock.local_time_of_ip(self.names.deadline());

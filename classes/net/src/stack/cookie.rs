@@ -10,12 +10,13 @@
 //! keyed: who does not know its key can find no two askers of one hash, and with different hashes
 //! their numbers have nothing in common.
 //!
-//! Of its 32 bits 7 say what was offered, hidden by the hash; the upper 24 are of the hash
-//! multiplied by a number for that offer, so that none of the 7 can be changed either; the lowest
-//! is that of the epoch.
+//! Of its 32 bits 7 say what was offered, hidden by the hash; the upper 24, of the hash multiplied
+//! by a number for that offer, prove it; the lowest is that of the epoch. Who was given a cookie
+//! can compute that for another offer in a few guesses, for which it could have asked as well;
+//! nobody else can.
 
 use super::siphash::SipHash;
-use culm_tcp::{Instant, Options, Span};
+use culm_tcp::{Instant, Options, SMALLEST_SEGMENT, Span};
 
 /// How long an epoch lasts. A cookie is good until the end of the next one.
 const EPOCH: Span = Span::from_seconds(32);
@@ -23,16 +24,16 @@ const EPOCH: Span = Span::from_seconds(32);
 /// How long a cookie has to be good still to be of use to a client.
 const SHORTEST_LIFE: Span = Span::from_seconds(4);
 
-/// Sizes of segments that a cookie can tell: those that links in use lead to. What is between is
-/// rounded down.
-const SEGMENTS: [u16; 8] = [48, 536, 1220, 1240, 1360, 1440, 1452, 1460];
+/// Sizes of segments that a cookie can tell: the smallest that a connection uses, and those that
+/// links in use lead to. What is between is rounded down.
+const SEGMENTS: [u16; 8] = [SMALLEST_SEGMENT, 536, 1220, 1240, 1360, 1440, 1452, 1460];
 
 /// Window scales that a cookie can tell. What is between is rounded down: then the peer's window is
 /// taken for smaller than it is.
 const SCALES: [Option<u8>; 8] = [None, Some(0), Some(2), Some(5), Some(6), Some(7), Some(8), Some(10)];
 
-/// Epochs that are told from each other: those of 17 years.
-const EPOCHS: u64 = (1 << 24) - 1;
+/// The bits of an epoch's number that are hashed: they repeat after 17 years.
+const EPOCH_BITS: u64 = (1 << 24) - 1;
 
 /// The bits of an encoded offer.
 const OFFERS: u32 = 0x7f;
@@ -92,18 +93,18 @@ impl Cookies {
     /// Returns a number for a connection that this side opens, whose key has this hash, which
     /// nobody else can guess: the hash of RFC 6528, §3.
     pub(super) fn number(&self, key: u64) -> u32 {
-        // As many bytes as no cookie's.
+        // Of another length than what a cookie is made of, so that neither tells of the other.
         self.secret.hash(&[key, 0], 0) as u32
     }
 
     #[inline]
     fn hash(&self, key: u64, theirs: u32, epoch: u64) -> u64 {
-        self.secret.hash(&[key], u64::from(theirs) | (epoch & EPOCHS) << 32)
+        self.secret.hash(&[key], u64::from(theirs) | (epoch & EPOCH_BITS) << 32)
     }
 }
 
-/// The 24 bits that prove the 7 of `code`: multiplied by different odd numbers, a number that
-/// nobody knows differs anywhere.
+/// The 24 bits that prove the 7 of `code`: a number that nobody else knows, multiplied by an odd
+/// one for each.
 fn tag(hash: u64, code: u32) -> u32 {
     (hash.wrapping_mul(u64::from(code) << 1 | 1) >> 40) as u32
 }
@@ -132,7 +133,7 @@ mod tests {
             let cookies = Cookies::new([1, 2]);
             let offer = Offer::new(segment, (scale < 15).then_some(scale), selective);
             let options = offer.options();
-            prop_assert!(options.mss <= Some(segment.max(48)) && options.sack_permitted == selective);
+            prop_assert!(options.mss <= Some(segment.max(SMALLEST_SEGMENT)) && options.sack_permitted == selective);
             prop_assert!(options.window_scale <= Some(scale));
             let made: std::vec::Vec<_> = cookies.make(key, theirs, offer, at(100)).collect();
             let [ours, other] = made[..] else { panic!("{made:?}") };

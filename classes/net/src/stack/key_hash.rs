@@ -1,29 +1,30 @@
 //! A hash of connections' keys whose values peers cannot choose.
 //!
-//! It finds a connection's slot and a client's bit, for every segment: so it is two
-//! multiplications, not a cryptographic hash. Each part of a key meets a secret word before it is
-//! multiplied by another: otherwise changes of two words could cancel each other whatever the
-//! secret, and a peer could make as many keys of one hash as it likes.
+//! It finds a connection's slot and a client's bit, for every segment: so it is three
+//! multiplications, not a cryptographic hash. Each part of a key meets a secret word, or what was
+//! made with one, before it is multiplied by another: otherwise changes of two words could cancel
+//! each other whatever the secret, and a peer could make as many keys of one hash as it likes.
 
 use super::classify::Key;
 
 /// The hash: words that peers do not know.
 #[derive(Clone, Copy)]
 pub(super) struct KeyHash {
-    secrets: [u64; 3],
+    secrets: [u64; 4],
 }
 
 impl KeyHash {
-    pub(super) const fn new(secrets: [u64; 3]) -> Self {
+    pub(super) const fn new(secrets: [u64; 4]) -> Self {
         Self { secrets }
     }
 
     /// Returns the hash of a key.
     #[inline]
     pub(super) fn hash(&self, key: &Key) -> u64 {
-        let [high, low, ports] = self.secrets;
+        let [high, low, local, ports] = self.secrets;
         let remote = multiply(key.remote[0] ^ high, key.remote[1] ^ low);
-        multiply(remote ^ key.local[0] ^ key.local[1], u64::from(key.ports) ^ ports)
+        let addresses = multiply(remote ^ key.local[0], key.local[1] ^ local);
+        multiply(addresses, u64::from(key.ports) ^ ports)
     }
 }
 
@@ -50,28 +51,32 @@ mod tests {
 
     fn hashes() -> impl Iterator<Item = KeyHash> {
         let mut number = numbers();
-        (0..1000).map(move |_| KeyHash::new([number(), number(), number()]))
+        (0..1000).map(move |_| KeyHash::new([number(), number(), number(), number()]))
     }
 
     /// Changes of any two bits of a key, those of a /64 among them, cancel under few secrets.
     #[test]
     fn no_change_cancels_another_whatever_the_secret() {
-        let key = |high: u64, low: u64, local: u64, ports: u32| Key {
+        let key = |high: u64, low: u64, local: [u64; 2], ports: u32| Key {
             remote: [0xb8_0d_01_20 ^ high, 7 ^ low],
-            local: [5 ^ local, 0],
+            local: [5 ^ local[0], local[1]],
             ports: 80 << 16 | 4000 ^ ports,
         };
         let pairs = [
-            key(1 << 63, 1 << 63 ^ 1 << 34, 0, 0),
-            key(1 << 63, 1 << 63, 0, 0),
-            key(0, 1 << 63, 1 << 63, 0),
-            key(0, 0, 1 << 63, 1 << 31),
-            key(1 << 63, 0, 0, 0),
-            key(0, 0, 0, 1 << 31),
-            key(0, 0, 0, 1 << 16),
+            key(1 << 63, 1 << 63 ^ 1 << 34, [0, 0], 0),
+            key(1 << 63, 1 << 63, [0, 0], 0),
+            key(0, 1 << 63, [1 << 63, 0], 0),
+            key(0, 0, [1 << 63, 0], 1 << 31),
+            key(0, 0, [1 << 63, 1 << 63], 0),
+            key(0, 0, [2, 2], 0),
+            key(0, 0, [0, 1 << 31], 1 << 31),
+            key(1 << 63, 0, [0, 0], 0),
+            key(0, 0, [0, 0], 1 << 31),
+            key(0, 0, [0, 0], 1 << 16),
         ];
         for other in pairs {
-            let equal = hashes().filter(|it| it.hash(&key(0, 0, 0, 0)) & 0xffff == it.hash(&other) & 0xffff).count();
+            let usual = key(0, 0, [0, 0], 0);
+            let equal = hashes().filter(|it| it.hash(&usual) & 0xffff == it.hash(&other) & 0xffff).count();
             assert!(equal < 5, "{other:?} has the same hash under {equal} of 1000 secrets");
         }
     }

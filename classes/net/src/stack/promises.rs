@@ -63,6 +63,7 @@ impl Promises {
     }
 
     /// How many are expected still.
+    #[inline(never)]
     pub(super) fn expected(&mut self, now: Instant) -> usize {
         self.turn(now);
         let told: u32 = self.generations.iter().map(Generation::expected).sum();

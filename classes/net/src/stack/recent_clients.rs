@@ -40,7 +40,7 @@ impl Generations {
     pub(super) fn advance(&mut self, now: Instant, filters: &mut [&mut RecentClients]) {
         if now >= self.ends {
             let are_both_over = now >= self.ends + self.length;
-            self.ends = now + self.length;
+            self.ends = if are_both_over { now } else { self.ends } + self.length;
             filters.iter_mut().for_each(|filter| filter.begin_generation(are_both_over));
         }
     }
@@ -56,7 +56,7 @@ pub(super) struct RecentClients {
     length: usize,
 }
 
-/// Bits of one generation after those of the other: as many as lie in a line of the cache.
+/// Bits of one generation beside those of the other.
 type Line = [[u64; WORDS]; 2];
 
 /// Words of a generation in a line.
@@ -65,7 +65,7 @@ const WORDS: usize = 8;
 impl RecentClients {
     /// Creates an empty filter with at least so many bits.
     pub(super) fn new(bits: usize) -> Self {
-        Self { lines: Vec::new(), current: false, length: (bits / 64 / WORDS).next_power_of_two() }
+        Self { lines: Vec::new(), current: false, length: bits.div_ceil(64 * WORDS).next_power_of_two() }
     }
 
     /// Remembers the client with this hash; returns whether it was known.
@@ -144,6 +144,22 @@ mod tests {
         assert!(!recent.remember(78));
         recent.forget(77);
         assert!(recent.contains(78) && !recent.contains(77));
+    }
+
+    /// However seldom somebody asks.
+    #[test]
+    fn nobody_is_known_after_two_generations() {
+        let mut generations = Generations::new(Duration::from_secs(16));
+        let mut recent = RecentClients::new(64);
+        let mut is_known = |seconds| {
+            let now = Instant::default() + Duration::from_secs(seconds);
+            generations.advance(now, &mut [&mut recent]);
+            let is_known = recent.contains(77);
+            recent.remember(if seconds == 100 { 77 } else { 78 });
+            is_known
+        };
+        assert_eq!([100, 115, 131, 132].map(&mut is_known), [false, true, true, false]);
+        assert_eq!([200, 300].map(is_known), [false, false]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! The queue of SYNs, in which they wait where they cannot be answered at once: because a turn has
-//! answered as many as it may, no place is free, or others wait already.
+//! The queue of SYNs, in which they wait where they cannot be answered at once: because a round
+//! has answered as many as it may, no place is free, or others wait already.
 //!
 //! Clients that have a connection come first: their segments end work that was begun, a SYN begins
-//! more. So a turn that does not get through all that was received answers few, under overload what
+//! more. So a round that does not get through all that was received answers few, under overload what
 //! is begun is finished, and too many new clients cost only the receiving of their SYNs. A SYN
 //! waits as a record of its few facts, its buffer goes back at once, and a client that waits
 //! already is not queued again. Of a crowd all are equal: a SYN that finds the queue full is
@@ -100,14 +100,14 @@ impl SynQueue {
     /// Drops a SYN that came, if the queue is full and there is no flood; returns whether it did.
     /// This is asked before anything else of the SYN is looked at: of a crowd all are equal.
     #[inline]
-    pub(super) fn drops_unread(&mut self, is_flood: bool) -> bool {
+    pub(super) fn drop_unread(&mut self, is_flood: bool) -> bool {
         let is_dropped = self.waiting.len() >= CAPACITY && !is_flood;
         self.attempts += u64::from(is_dropped);
         self.unanswered += u64::from(is_dropped);
         is_dropped
     }
 
-    /// Counts a SYN that [`Self::drops_unread`] did not drop, whose sender has this hash. Returns
+    /// Counts a SYN that [`Self::drop_unread`] did not drop, whose sender has this hash. Returns
     /// `None` if it is not worth reading: its sender waits already, or the queue is full and either
     /// its sender asks for the first time, or the one in the place that it would get does not.
     pub(super) fn consider(&mut self, hash: u64, now: Instant) -> Option<Candidate> {
@@ -154,9 +154,14 @@ impl SynQueue {
         self.silent.forget(hash);
     }
 
-    /// Takes the memory for clients that are to speak first: there are going to be some.
-    pub(super) fn await_requests(&mut self) {
-        self.silent.take_memory();
+    /// Takes the memory for clients that ask: there are going to be some, which speak first if the
+    /// stack `awaits_requests`.
+    pub(super) fn begin_listening(&mut self, awaits_requests: bool) {
+        self.asked.take_memory();
+        self.begun.take_memory();
+        if awaits_requests {
+            self.silent.take_memory();
+        }
     }
 
     /// Records that a client with this hash, which is to speak first, has completed its handshake.
@@ -266,10 +271,10 @@ mod tests {
     fn of_a_crowd_all_are_equal() {
         let mut queue = SynQueue::new(64);
         (0..CAPACITY as u32).for_each(|number| queue.offer(syn(number), hash(number), at(0)));
-        assert!(queue.drops_unread(false));
-        assert!(!queue.drops_unread(true));
+        assert!(queue.drop_unread(false));
+        assert!(!queue.drop_unread(true));
         assert_eq!((queue.attempts, queue.unanswered), (CAPACITY as u64 + 1, 1));
-        assert!(queue.pop(at(1)).is_some() && !queue.drops_unread(false), "there is a place");
+        assert!(queue.pop(at(1)).is_some() && !queue.drop_unread(false), "there is a place");
     }
 
     #[test]

@@ -27,8 +27,8 @@ const RECORDS: usize = 48;
 /// Ranges of bytes that have come before others in front of them, of one connection.
 const ISLANDS: usize = 16;
 
-/// As many bytes go in one segment whatever the peer's size of segments: what is longer is left to
-/// the device to divide, where it can.
+/// No more bytes than these go in single segments: only more is worth being left to the device to
+/// divide.
 const SHORT: u32 = 536;
 
 /// No slot.
@@ -78,10 +78,10 @@ pub(super) struct Slot {
     chained: u16,
     /// When it got on for the last time: came to rest, had something acknowledged, or was released.
     pub(super) since: Instant,
-    /// When the peer was known to have taken something for the last time.
-    pub(super) confirmed: Instant,
     /// Bytes sent and not acknowledged at that time.
     pub(super) unacknowledged: u32,
+    /// When the peer was known to have taken something for the last time.
+    pub(super) confirmed: Instant,
     /// Nothing was sent to the peer yet.
     pub(super) fresh: bool,
     /// The application has nothing under way on it, since it was told of the last news.
@@ -90,7 +90,9 @@ pub(super) struct Slot {
     pub(super) dirty: bool,
     /// The application is to be told of news.
     pub(super) told: bool,
-    /// The first of which is that there is a connection.
+    /// It has not been told yet that there is a connection ([`Event::Opened`]).
+    ///
+    /// [`Event::Opened`]: super::connections::Event::Opened
     pub(super) new: bool,
 }
 
@@ -129,6 +131,15 @@ impl Slot {
             told: false,
             new: false,
         })
+    }
+
+    /// Begins with another connection, from `port` and along `route`; the application is to hear of
+    /// it if it `is_new` to it.
+    pub(super) fn begin(&mut self, route: Route, port: u16, is_new: bool, now: Instant) {
+        self.outbox.clear();
+        (self.route, self.port) = (route, port);
+        (self.new, self.fresh, self.rests) = (is_new, true, false);
+        (self.since, self.confirmed, self.unacknowledged) = (now, Instant::default(), 0);
     }
 
     /// Gives the connection a segment of its own, its packet with a mark of congestion if
@@ -288,7 +299,7 @@ impl core::ops::IndexMut<usize> for Table {
 impl Table {
     /// Free slots, as many as the settings ask for. `secrets` are numbers that peers do not
     /// know.
-    pub(super) fn new(settings: &Settings, secrets: [u64; 3]) -> Self {
+    pub(super) fn new(settings: &Settings, secrets: [u64; 4]) -> Self {
         let count = settings.connections.min(usize::from(NONE) - 1);
         let mut slots = Vec::with_capacity(count);
         for _ in 0..count {

@@ -47,8 +47,8 @@ const STEP: Duration = Duration::from_millis(4);
 /// Time after which a place is looked for again, while a client waits for one.
 const RETRY: Duration = Duration::from_millis(20);
 
-/// Bytes that a peer has to acknowledge to get on, where they are not all: the least that every one
-/// takes in a segment (RFC 9293 §3.7.1).
+/// Bytes that a peer has to acknowledge to get on, where they are not all: as many as one takes in
+/// a segment that does not say, over IPv4 (RFC 9293 §3.7.1).
 const SHORTEST_STEP: u32 = 536;
 
 /// Segments that one connection sends in a row before others get their turn: fewer in tests, which
@@ -76,8 +76,8 @@ pub(super) struct Tcp {
     dirty: Vec<u16>,
     events: VecDeque<u16>,
     wheel: Wheel,
-    /// SYNs that are still to be answered in this turn, at most.
-    pub(super) answers: usize,
+    /// SYNs that are still to be answered in this round, at most.
+    syn_budget: usize,
     /// All that had come by this time was looked at.
     pub(super) heard: Instant,
     pub(super) opened: u64,
@@ -135,7 +135,7 @@ impl Tcp {
             dirty: Vec::with_capacity(count),
             events: VecDeque::with_capacity(count),
             wheel: Wheel::new(count, ticks(STEP), now),
-            answers: 0,
+            syn_budget: 0,
             heard: now,
             opened: 0,
             connects: 0,
@@ -150,9 +150,7 @@ impl Tcp {
     pub(super) fn listen(&mut self, port: u16, awaits_request: bool) {
         if let Some(place) = self.listeners.iter_mut().find(|place| [0, port].contains(&place.port)) {
             *place = Listener { port, awaits_request };
-            if awaits_request {
-                self.syn_queue.await_requests();
-            }
+            self.syn_queue.begin_listening(awaits_request);
         } else {
             culm::error!("port {port} is not listened on: a stack listens on at most {LISTENERS} ports");
         }
@@ -166,6 +164,18 @@ impl Tcp {
     #[inline]
     fn listens(&self, port: u16) -> bool {
         self.listener(port).is_some()
+    }
+
+    /// Begins a round, in which up to `syns` SYNs are answered.
+    #[inline]
+    pub(super) fn begin_round(&mut self, syns: usize) {
+        self.syn_budget = syns;
+    }
+
+    /// Has a round that leaves something received for the next answer no more than `syns` SYNs.
+    #[inline]
+    pub(super) fn limit_syns(&mut self, syns: usize) {
+        self.syn_budget = self.syn_budget.min(syns);
     }
 
     /// SYNs that came.
@@ -203,8 +213,7 @@ impl Tcp {
         if !is_verified && !segment.is_intact(frame) {
             return Ingress::Broken;
         }
-        if segment.opens() && self.listens(segment.local_port) && self.syn_queue.drops_unread(self.promises.is_flood())
-        {
+        if segment.opens() && self.listens(segment.local_port) && self.syn_queue.drop_unread(self.promises.is_flood()) {
             return Ingress::Taken;
         }
         let hash = self.table.hash(&segment.key);
@@ -215,11 +224,13 @@ impl Tcp {
         Ingress::Taken
     }
 
-    /// Returns whether a segment may begin another connection in place of the one in a slot, which
-    /// is over.
+    /// Returns whether the connection in a slot is over, and a segment may ask for another one or
+    /// begin it.
     #[inline(always)]
     fn makes_way(&self, index: usize, segment: &Segment) -> bool {
-        segment.opens() && self.listens(segment.local_port) && self.table[index].connection.state() == State::Closed
+        self.table[index].connection.state() == State::Closed
+            && (segment.opens() || segment.acknowledges())
+            && self.listens(segment.local_port)
     }
 
     /// Gives the received segment to the connection in a slot.
@@ -257,16 +268,22 @@ impl Tcp {
             }
         }
         match slot.phase() {
-            Phase::Open | Phase::Idle | Phase::AwaitingFirstRequest => {
+            phase @ (Phase::Open | Phase::Idle | Phase::AwaitingFirstRequest) => {
                 if slot.connection.takes_more() {
                     self.widen(index);
+                }
+                // Before the application looks at it, and so before it would make way for who comes
+                // in the same round: what came is acknowledged with its end.
+                if phase != Phase::Open && self.table[index].connection.readable() > 0 {
+                    self.table[index].since = now;
+                    self.table.change(index, Phase::Open);
                 }
                 self.queue_event(index);
             }
             Phase::Closing => {
                 // Nobody reads it any more.
                 slot.consume(usize::MAX);
-                if !slot.dirty && slot.connection.settle_if_quiet() && self.retires(index, now) {
+                if !slot.dirty && slot.connection.settle_if_quiet() && self.retire(index, now) {
                     return;
                 }
             }
@@ -277,7 +294,7 @@ impl Tcp {
 
     /// Keeps a record in place of a released connection, where that is enough, and frees its slot.
     /// Returns whether it did. Only for one that has sent all it has to.
-    fn retires(&mut self, index: usize, now: Instant) -> bool {
+    fn retire(&mut self, index: usize, now: Instant) -> bool {
         let slot = &self.table[index];
         let Some(rest) = slot.connection.time_wait() else { return false };
         self.time_waits.keep(slot.hash, rest, now);
@@ -375,8 +392,9 @@ impl Tcp {
         }
     }
 
-    /// Takes a connection out of its slot, without a word to the peer. Its timer stays, which costs
-    /// the slot's next connection one look in vain: many end before theirs.
+    /// Takes a connection out of its slot, without a word to the peer. Its timer stays: taking it
+    /// off the wheel and setting the next one's would cost each short connection more than one look
+    /// in vain, or one wake-up, does.
     fn free(&mut self, index: usize) {
         self.table[index].inbox.give_back(&mut self.pool);
         self.table.vacate(index);
@@ -412,7 +430,8 @@ impl Tcp {
             let index = usize::from(self.events.pop_front()?);
             let slot = &mut self.table[index];
             slot.told = false;
-            if slot.is_open() {
+            // What is under way has no news: they were the connection's that had the slot before.
+            if slot.is_open() && slot.connection.state() != State::SynSent {
                 let (slot_number, port) = (index, slot.port);
                 return Some(if core::mem::take(&mut slot.new) {
                     Event::Opened { slot: slot_number, port }
@@ -468,7 +487,7 @@ impl Tcp {
         mut find: impl FnMut(&[u8], &mut Transmitter),
     ) {
         while let Some(index) = self.wheel.due(times.now) {
-            if self.table[index].phase() != Phase::Free && !self.puts_off(index, clock, times.now) {
+            if self.table[index].phase() != Phase::Free && !self.put_off(index, clock, times.now) {
                 self.expire(index, times);
                 self.mark_dirty(index);
             }
@@ -529,7 +548,12 @@ impl Tcp {
         let slot = &mut self.table[index];
         match (slot.phase(), slot.connection.state()) {
             (Phase::Closing, State::Closed) => return self.free(index),
-            (Phase::Closing, _) if self.retires(index, now) => return,
+            // Nothing is left to be sent.
+            (Phase::Closing, _) => {
+                if self.retire(index, now) {
+                    return;
+                }
+            }
             (Phase::Open | Phase::Idle | Phase::AwaitingFirstRequest, _) => self.classify_open(index, now),
             _ => {}
         }
@@ -565,7 +589,7 @@ impl Tcp {
     /// is. Returns whether it did, as in most cases: what the wheel was set for was acknowledged
     /// meanwhile.
     #[inline(always)]
-    fn puts_off(&mut self, index: usize, clock: &Clock, now: Instant) -> bool {
+    fn put_off(&mut self, index: usize, clock: &Clock, now: Instant) -> bool {
         let slot = &self.table[index];
         if !slot.is_open() {
             return false;

@@ -2,6 +2,7 @@
 
 mod clients;
 mod crowd;
+mod fairness;
 mod gone;
 pub(crate) mod lan;
 mod marks;

@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use culm::time::Instant;
 
-/// Spokes: a bit each of a word of `occupied` words.
+/// Spokes of the wheel; each has a bit in `occupied`.
 const SPOKES: u64 = 256;
 
 /// No connection.

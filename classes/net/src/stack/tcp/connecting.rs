@@ -63,10 +63,7 @@ impl Tcp {
         let slot = &mut self.table[index];
         slot.connection.reopen(settings, times.tcp);
         slot.connection.keep_up_to(self.windows[0]);
-        slot.outbox.clear();
-        (slot.route, slot.port) = (route, port);
-        (slot.new, slot.fresh, slot.rests) = (false, true, false);
-        (slot.since, slot.confirmed, slot.unacknowledged) = (times.now, Instant::default(), 0);
+        slot.begin(route, port, false, times.now);
         self.mark_dirty(index);
         Ok(index)
     }

@@ -7,7 +7,6 @@ use crate::stack::cookie::Offer;
 use crate::stack::frame::Route;
 use crate::stack::handshake::UnmatchedSegment;
 use crate::stack::syn_queue::Candidate;
-use culm::time::Instant;
 use culm_tcp::{Algorithm, Sequence, Settings, Span, answer_to};
 
 /// How often in a row something is sent again after a timeout; the next one ends the connection,
@@ -66,10 +65,7 @@ impl Tcp {
         let slot = &mut self.table[index];
         slot.connection.resume(settings, &offer.options(), &last.header, times.tcp);
         slot.connection.keep_up_to(self.windows[0]);
-        slot.outbox.clear();
-        (slot.route, slot.port) = (route, last.header.destination);
-        (slot.new, slot.fresh, slot.rests) = (true, true, false);
-        (slot.since, slot.confirmed, slot.unacknowledged) = (times.now, Instant::default(), 0);
+        slot.begin(route, last.header.destination, true, times.now);
         slot.receive_rarely(&last.header, payload, last.is_marked, times.tcp);
         self.opened += 1;
         self.syn_queue.begin(hash, times.now);
@@ -78,7 +74,7 @@ impl Tcp {
         self.queue_event(index);
     }
 
-    /// Answers a SYN at once if it may be, and else has it wait.
+    /// Answers a SYN at once if nobody who came before can lose by that, and else has it wait.
     pub(super) fn take_syn(
         &mut self,
         syn: &UnmatchedSegment,
@@ -86,26 +82,29 @@ impl Tcp {
         transmitter: &mut Transmitter,
         times: Times,
     ) {
-        if self.answers == 0 || !self.syn_queue.is_empty() || !self.has_opening(times.now) {
+        if self.syn_budget == 0 || !self.syn_queue.is_empty() || !self.has_plenty(times.now) {
             return self.syn_queue.push(*syn, candidate);
         }
         self.answer(syn, candidate.hash, transmitter, times);
     }
 
-    /// Answers SYNs that wait, as long as there are places and buffers.
+    /// Answers SYNs that wait, as long as there are places and buffers. Returns whether some are left
+    /// that could be answered. If only a buffer lacks, the client gets a turn when there is one.
     #[inline]
-    pub(in crate::stack) fn answer_syns(&mut self, transmitter: &mut Transmitter, times: Times) {
-        if !self.syn_queue.is_empty() {
-            self.answer_some_syns(transmitter, times);
-        }
+    pub(in crate::stack) fn answer_syns(&mut self, transmitter: &mut Transmitter, times: Times) -> bool {
+        !self.syn_queue.is_empty() && self.answer_some_syns(transmitter, times)
     }
 
     #[cold]
-    fn answer_some_syns(&mut self, transmitter: &mut Transmitter, times: Times) {
-        while self.answers > 0 && transmitter.becomes_ready() && self.has_opening(times.now) {
-            let Some((syn, hash)) = self.syn_queue.pop(times.now) else { return };
+    fn answer_some_syns(&mut self, transmitter: &mut Transmitter, times: Times) -> bool {
+        while transmitter.becomes_ready() && self.has_opening(times.now) {
+            if self.syn_budget == 0 {
+                return !self.syn_queue.is_empty();
+            }
+            let Some((syn, hash)) = self.syn_queue.pop(times.now) else { break };
             self.answer(&syn, hash, transmitter, times);
         }
+        false
     }
 
     /// Answers a SYN whose key has this hash, if there is a buffer to send in, and not each cookie
@@ -113,7 +112,7 @@ impl Tcp {
     /// again, when there is another one.
     #[inline(never)]
     fn answer(&mut self, syn: &UnmatchedSegment, hash: u64, transmitter: &mut Transmitter, times: Times) {
-        self.answers -= 1;
+        self.syn_budget -= 1;
         let mut cookies = self.cookies.make(hash, syn.header.sequence.0, syn.offer(), times.tcp);
         let Some(ours) = cookies.find(|cookie| !self.begun.has(hash, *cookie)) else {
             self.syn_queue.unanswered += 1;
@@ -124,12 +123,5 @@ impl Tcp {
         if route.send_alone(transmitter, &answer_to(&settings, &syn.header, times.tcp)) {
             self.promises.tell(times.now);
         }
-    }
-
-    /// Returns whether SYNs wait that can be answered now. If only a buffer lacks, the client gets
-    /// a turn when there is one.
-    #[inline]
-    pub(in crate::stack) fn has_answerable_syns(&mut self, transmitter: &mut Transmitter, now: Instant) -> bool {
-        !self.syn_queue.is_empty() && transmitter.becomes_ready() && self.has_opening(now)
     }
 }

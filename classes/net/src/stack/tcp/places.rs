@@ -15,6 +15,7 @@
 
 use super::{Tcp, Times};
 use crate::client::Transmitter;
+use crate::stack::BATCH;
 use crate::stack::table::Phase;
 use culm::time::{Duration, Instant};
 
@@ -40,6 +41,12 @@ impl Tcp {
     pub(super) fn has_opening(&mut self, now: Instant) -> bool {
         let expected = self.promises.expected(now);
         self.spare(expected + 1) > expected || (expected == 0 && self.stalled(now).is_some())
+    }
+
+    /// Returns whether there are more free places than clients that are expected, and those besides
+    /// that may have shaken hands longer ago, of whom as many may come in a round as it has frames.
+    pub(super) fn has_plenty(&mut self, now: Instant) -> bool {
+        self.table.count(Phase::Free) > self.promises.expected(now) + BATCH
     }
 
     /// Returns the number of places that new connections would get at once, counted up to `most`;

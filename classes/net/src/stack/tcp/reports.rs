@@ -17,7 +17,7 @@ use culm_tcp::Sequence;
 const LATELY: Duration = Duration::from_secs(5);
 
 impl Tcp {
-    /// Finds the connection whose a packet is said to be that did not arrive.
+    /// Finds the connection that a quoted packet claims to be of.
     #[cold]
     #[inline(never)]
     fn find_quoted(&self, quoted: &Quoted) -> Option<usize> {

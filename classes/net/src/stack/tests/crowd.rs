@@ -419,6 +419,50 @@ fn sequence_numbers_come_from_the_source_of_randomness() {
     assert_ne!(number(None, 1) >> 8, number(one, 1) >> 8);
 }
 
+/// The port and the sequence number from which a stack asks another station for a connection, with
+/// the machine's source of randomness in this state.
+fn first_question(seed: [u64; 4]) -> (u16, u32) {
+    culm::testing::set_seed(seed);
+    let mut lan = Lan::fixed(2);
+    lan.stack.connect("10.0.0.2:80".parse().expect("an address")).expect("there is a way");
+    lan.pass(20);
+    let syn = lan.seen.iter().find(|frame| frame[12..14] == [8, 0] && frame[23] == 6).expect("it asks");
+    let number = |at: usize| u32::from_be_bytes(syn[at..at + 4].try_into().expect("four bytes"));
+    ((number(34) >> 16) as u16, number(38))
+}
+
+/// RFC 6528 and RFC 6056, §3.3.3: neither is to be guessed by who knows the time and both addresses.
+#[test]
+fn where_questions_come_from_and_begin_comes_from_the_source_of_randomness() {
+    let question = |seed| std::thread::spawn(move || first_question(seed)).join().expect("no panic");
+    let [one, again, other] = [[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3, 5]].map(question);
+    assert_eq!(one, again);
+    assert_ne!(one.0, other.0);
+    assert_ne!(one.1 >> 8, other.1 >> 8);
+}
+
+/// Those that a round answers of so many SYNs.
+fn answered_in_a_round(syns: u16) -> usize {
+    let mut lan = server(100);
+    (0..syns).for_each(|number| Station::new(number).send(&mut lan, SYN, b""));
+    lan.deliver();
+    lan.stack.receive(&mut |_| {});
+    let _ = lan.stack.end_round();
+    lan.collect();
+    let answers = |lan: &Lan| lan.seen.iter().filter(|frame| frame[12..14] == [8, 0] && frame[47] == SYN | ACK).count();
+    let count = answers(&lan);
+    lan.pass(10);
+    assert_eq!(answers(&lan), usize::from(syns), "the others are answered later");
+    count
+}
+
+/// What is begun goes before what would begin: where frames are left for the next round, few SYNs
+/// are answered.
+#[test]
+fn a_round_answers_so_many_syns() {
+    assert_eq!([10, 40, 41].map(answered_in_a_round), [10, 32, 2]);
+}
+
 /// Answers each request, and ends the connection after that, as a web server does that is told to.
 pub(super) fn answer_and_end(stack: &mut Stack, event: Event) {
     let (Event::Opened { slot, .. } | Event::Ready { slot }) = event;

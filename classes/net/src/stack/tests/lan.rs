@@ -231,7 +231,7 @@ impl Lan {
     }
 
     /// Frames of the stack get onto the wire; what the device is asked to do, it does.
-    fn collect(&mut self) {
+    pub(crate) fn collect(&mut self) {
         for packet in self.tx.take() {
             let mut frame = read_frame(&self.tx_data, packet);
             let mut header = [0; HEADROOM];
@@ -269,6 +269,14 @@ impl Lan {
             self.kept = stay;
             self.tx.send(&back);
         }
+    }
+
+    /// The card is done with so many frames, and gives their buffers back: where it does not do so
+    /// of its own accord.
+    pub(crate) fn give_some(&mut self, count: usize) {
+        let count = count.min(self.kept.len());
+        let back: Vec<_> = self.kept.drain(..count).collect();
+        self.tx.send(&back);
     }
 
     pub(crate) fn add(&mut self, socket: impl AnySocket<'static>) -> SocketHandle {
