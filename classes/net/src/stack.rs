@@ -351,6 +351,13 @@ impl Stack {
         }
     }
 
+    /// Returns whether a client waits for whom there is no place. Then an application does well to
+    /// end connections that it has served for a while: those that always have something under way
+    /// make way for nobody.
+    pub fn is_crowded(&self) -> bool {
+        self.tcp.is_crowded
+    }
+
     /// The connection in `slot`, for reading and writing.
     pub fn stream(&mut self, slot: usize) -> Option<Stream<'_>> {
         self.tcp.stream(slot)

@@ -43,6 +43,8 @@ pub struct Shared<R, F> {
     pub tally: Tally,
     /// The time of this turn.
     pub now: u64,
+    /// Whether clients wait for whom there is no place.
+    pub is_crowded: bool,
     /// The time of day.
     pub date: Date,
 }
@@ -124,12 +126,17 @@ pub struct Connection {
     unacknowledged: usize,
     /// Its place among the connections.
     pub(crate) slot: u16,
+    /// Answers that were begun on it.
+    answers: u32,
 }
+
+/// Answers after which a connection ends where others wait for a place.
+const FAIR_SHARE: u32 = 64;
 
 impl Connection {
     /// A connection that was just made.
     pub fn new(slot: u16, now: u64) -> Self {
-        Self { phase: Phase::Reading, parser: Parser::default(), since: now, unacknowledged: 0, slot }
+        Self { phase: Phase::Reading, parser: Parser::default(), since: now, unacknowledged: 0, slot, answers: 0 }
     }
 
     /// Does what can be done now, but answers no more than one request. `last` is the slot's last
@@ -257,9 +264,12 @@ impl Connection {
         shared: &mut Shared<R, F>,
         last: &LastRequest,
     ) -> Step {
+        let is_last = shared.is_crowded && self.answers >= FAIR_SHARE;
+        let decision = if is_last { decision.as_last() } else { decision };
         match self.begin(decision, stream, shared, last) {
             Some(step) => {
                 shared.tally.requests += 1;
+                self.answers = self.answers.saturating_add(1);
                 step
             }
             // Nothing was consumed: the next turn comes here again.

@@ -43,6 +43,18 @@ pub(crate) struct Decision {
     pub(crate) with_body: bool,
 }
 
+impl Decision {
+    /// Returns the same decision, after which the connection ends.
+    #[cold]
+    pub(crate) fn as_last(self) -> Self {
+        let after = match self.after {
+            After::Next(0) | After::Release => After::Release,
+            After::Next(_) | After::Drain => After::Drain,
+        };
+        Self { persistence: Persistence::Close, after, ..self }
+    }
+}
+
 /// The connection's fate after a response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum After {

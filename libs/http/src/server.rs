@@ -43,7 +43,7 @@ impl<R: Renderer, F: Files> Server<R, F> {
         let offer = files.offer();
         let documents = Documents::new(renderer, timeouts.fresh);
         let (scratch, tally, date) = (Box::<Scratch>::default(), Tally::default(), Date::default());
-        let shared = Shared { site, documents, files, offer, scratch, tally, now: 0, date };
+        let shared = Shared { site, documents, files, offer, scratch, tally, now: 0, is_crowded: false, date };
         let slots =
             (0..capacity).map(|_| Slot { connection: None, last: LastRequest::default(), queued: false }).collect();
         Self { slots, open: 0, queue: Queue::new(capacity), timeouts, shared }
@@ -110,7 +110,7 @@ impl<R: Renderer, F: Files> Server<R, F> {
     /// to do goes to the end. Returns whether some are still waiting for a turn.
     #[inline]
     pub fn run<T: Transport>(&mut self, transport: &mut T, now: u64, turns: usize) -> bool {
-        self.shared.now = now;
+        (self.shared.now, self.shared.is_crowded) = (now, transport.is_crowded());
         for _ in 0..turns {
             let Some(slot) = self.queue.pop() else { return false };
             let slot = usize::from(slot);

@@ -88,6 +88,12 @@ pub trait Transport {
     /// transport has ended for a new one is replaced by [`Server::opened`](crate::Server::opened).
     fn stream(&mut self, slot: usize) -> Option<Self::Stream<'_>>;
 
+    /// Whether clients wait for whom there is no place: then who has had many answers is told that
+    /// there are no more.
+    fn is_crowded(&self) -> bool {
+        false
+    }
+
     /// The server has nothing more to do with the connection in `slot`; the slot may be reused.
     /// What becomes of bytes that were handed over says [`Stream::finishes_alone`].
     fn release(&mut self, slot: usize);

@@ -50,6 +50,28 @@ fn one_that_pipelines_much_does_not_delay_the_others() {
     assert_eq!(server.tally().requests, 102);
 }
 
+/// Who always asks before his last answer is acknowledged rests never: his place would never be
+/// another's.
+#[test]
+fn who_has_had_his_share_ends_where_others_wait() {
+    for (is_wanted, answers) in [(false, 100), (true, 65)] {
+        let (mut server, mut pipes) = open(1, 0);
+        *pipes.pipe(0) = Pipe { is_wanted, finishes_alone: true, ..Pipe::default() };
+        for _ in 0..100 {
+            if pipes.pipe(0).released {
+                break;
+            }
+            pipes.pipe(0).input = REQUEST.to_vec();
+            run(&mut server, &mut pipes, 0);
+        }
+        assert_eq!(pipes.responses(0), answers);
+        assert_eq!(pipes.pipe(0).released, is_wanted);
+        let output = String::from_utf8_lossy(&pipes.pipe(0).output).into_owned();
+        assert_eq!(output.matches("Connection: close").count(), usize::from(is_wanted));
+        assert!(!is_wanted || output.ends_with("Connection: close\r\n\r\nhello, world"), "it is the last one's");
+    }
+}
+
 /// A transport refers to few things at a time; a round trip is to carry as many short answers as
 /// the send buffer holds.
 #[test]

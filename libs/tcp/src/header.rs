@@ -135,8 +135,8 @@ impl Header {
         length
     }
 
-    /// Writes the header to `bytes`, which must have exactly [`Self::length`] bytes: the data offset
-    /// is taken from that. As [`Self::emit`], for who has asked for the length before.
+    /// Writes the header to `bytes`, which must have exactly [`Self::length`] bytes: the data
+    /// offset is taken from that. As [`Self::emit`], for who has asked for the length before.
     #[inline(always)]
     pub fn emit_whole(&self, bytes: &mut [u8]) {
         let length = bytes.len();

@@ -21,6 +21,11 @@ impl Transport for Network<'_> {
         self.0.stream(slot).map(Stream)
     }
 
+    #[inline]
+    fn is_crowded(&self) -> bool {
+        self.0.is_crowded()
+    }
+
     fn release(&mut self, slot: usize) {
         self.0.release(slot);
     }

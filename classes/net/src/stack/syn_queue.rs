@@ -2,8 +2,8 @@
 //! has answered as many as it may, no place is free, or others wait already.
 //!
 //! Clients that have a connection come first: their segments end work that was begun, a SYN begins
-//! more. So a round that does not get through all that was received answers few, under overload what
-//! is begun is finished, and too many new clients cost only the receiving of their SYNs. A SYN
+//! more. So a round that does not get through all that was received answers few, under overload
+//! what is begun is finished, and too many new clients cost only the receiving of their SYNs. A SYN
 //! waits as a record of its few facts, its buffer goes back at once, and a client that waits
 //! already is not queued again. Of a crowd all are equal: a SYN that finds the queue full is
 //! dropped before it is read. Of a flood, a client that has asked before takes the place of one

@@ -76,6 +76,8 @@ pub(super) struct Tcp {
     dirty: Vec<u16>,
     events: VecDeque<u16>,
     wheel: Wheel,
+    /// Whether a client waits and there was no place for it.
+    pub(super) is_crowded: bool,
     /// SYNs that are still to be answered in this round, at most.
     syn_budget: usize,
     /// All that had come by this time was looked at.
@@ -135,6 +137,7 @@ impl Tcp {
             dirty: Vec::with_capacity(count),
             events: VecDeque::with_capacity(count),
             wheel: Wheel::new(count, ticks(STEP), now),
+            is_crowded: false,
             syn_budget: 0,
             heard: now,
             opened: 0,
@@ -549,11 +552,7 @@ impl Tcp {
         match (slot.phase(), slot.connection.state()) {
             (Phase::Closing, State::Closed) => return self.free(index),
             // Nothing is left to be sent.
-            (Phase::Closing, _) => {
-                if self.retire(index, now) {
-                    return;
-                }
-            }
+            (Phase::Closing, _) if self.retire(index, now) => return,
             (Phase::Open | Phase::Idle | Phase::AwaitingFirstRequest, _) => self.classify_open(index, now),
             _ => {}
         }

@@ -28,6 +28,8 @@ pub struct Pipe {
     /// Whether the transport ends connections for itself that were released, and whether it was.
     pub finishes_alone: bool,
     pub released: bool,
+    /// Whether others wait for its place.
+    pub is_wanted: bool,
 }
 
 impl Default for Pipe {
@@ -47,6 +49,7 @@ impl Default for Pipe {
             rests: false,
             finishes_alone: false,
             released: false,
+            is_wanted: false,
         }
     }
 }
@@ -122,6 +125,9 @@ impl Transport for Pipes {
     type Stream<'t> = &'t mut Pipe;
     fn stream(&mut self, slot: usize) -> Option<&mut Pipe> {
         self.0[slot].as_mut()
+    }
+    fn is_crowded(&self) -> bool {
+        self.0.iter().flatten().any(|pipe| pipe.is_wanted)
     }
     fn release(&mut self, slot: usize) {
         let Some(pipe) = &mut self.0[slot] else { return };

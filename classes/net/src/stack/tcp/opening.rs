@@ -88,16 +88,22 @@ impl Tcp {
         self.answer(syn, candidate.hash, transmitter, times);
     }
 
-    /// Answers SYNs that wait, as long as there are places and buffers. Returns whether some are left
-    /// that could be answered. If only a buffer lacks, the client gets a turn when there is one.
+    /// Answers SYNs that wait, as long as there are places and buffers. Returns whether some are
+    /// left that could be answered. If only a buffer lacks, the client gets a turn when there is
+    /// one.
     #[inline]
     pub(in crate::stack) fn answer_syns(&mut self, transmitter: &mut Transmitter, times: Times) -> bool {
+        self.is_crowded = false;
         !self.syn_queue.is_empty() && self.answer_some_syns(transmitter, times)
     }
 
     #[cold]
     fn answer_some_syns(&mut self, transmitter: &mut Transmitter, times: Times) -> bool {
-        while transmitter.becomes_ready() && self.has_opening(times.now) {
+        while transmitter.becomes_ready() {
+            self.is_crowded = !self.has_opening(times.now);
+            if self.is_crowded {
+                break;
+            }
             if self.syn_budget == 0 {
                 return !self.syn_queue.is_empty();
             }

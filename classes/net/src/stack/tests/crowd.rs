@@ -431,7 +431,8 @@ fn first_question(seed: [u64; 4]) -> (u16, u32) {
     ((number(34) >> 16) as u16, number(38))
 }
 
-/// RFC 6528 and RFC 6056, §3.3.3: neither is to be guessed by who knows the time and both addresses.
+/// RFC 6528 and RFC 6056, §3.3.3: neither is to be guessed by who knows the time and both
+/// addresses.
 #[test]
 fn where_questions_come_from_and_begin_comes_from_the_source_of_randomness() {
     let question = |seed| std::thread::spawn(move || first_question(seed)).join().expect("no panic");

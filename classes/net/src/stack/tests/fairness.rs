@@ -146,3 +146,26 @@ fn who_is_told_that_he_may_come_is_not_reset() {
     assert!(matches!(again.receive(&mut lan)[..], [(ACK, _)]));
     assert_eq!(lan.stack.counts().opened, 2);
 }
+
+/// An application is told when a client waits for whom there is no place, and as long as that is
+/// so.
+#[test]
+fn that_a_client_waits_for_a_place_is_told() {
+    let mut lan = server(1);
+    lan.server = idle;
+    let [mut first, mut second] = [0, 1].map(Station::new);
+    first.open(&mut lan);
+    first.send(&mut lan, ACK, b"request");
+    lan.pass(300);
+    assert!(!lan.stack.is_crowded());
+    second.send(&mut lan, SYN, b"");
+    lan.pass(5);
+    assert!(lan.stack.is_crowded());
+    lan.stack.release(0);
+    lan.pass(5);
+    let _ = first.receive(&mut lan);
+    first.send(&mut lan, ACK, b"");
+    lan.pass(5);
+    assert!(!lan.stack.is_crowded());
+    assert!(matches!(second.receive(&mut lan)[..], [(flags, _)] if flags == SYN | ACK));
+}
