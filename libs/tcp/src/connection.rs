@@ -508,7 +508,7 @@ impl<'s> Connection<'s> {
             self.reset = Some(Header {
                 source: self.settings.source,
                 destination: self.settings.destination,
-                sequence: self.nxt,
+                sequence: self.next_without_content(),
                 acknowledgement: self.incoming.next,
                 flags,
                 ..Header::default()

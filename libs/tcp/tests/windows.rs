@@ -5,6 +5,23 @@ mod script;
 
 use script::{Script, settings, write_and_expect};
 
+/// A peer drops what lies behind its closed window, an acknowledgement or a reset as well, and takes
+/// no byte of a probe: what says something beside that has the number that it expects (RFC 9293,
+/// §3.10.7.4, first).
+#[test]
+fn beside_a_probe_a_closed_window_gets_the_number_that_it_expects() {
+    let mut script = Script::open(settings(), true);
+    script.inject(". 1+0 ack 1 win 0");
+    script.write(10);
+    script.nothing();
+    script.wait();
+    script.expect(". 1+1 ack 1");
+    script.inject("P. 11+5 ack 1 win 0");
+    script.expect(". 1+0 ack 1 win 60000 blocks 11-16");
+    script.connection.abort(|_| {});
+    script.expect("R. 1+0 ack 1");
+}
+
 /// RFC 9293, §3.8.6.1.
 #[test]
 fn a_closed_window_is_probed_ever_more_seldom_without_end() {
