@@ -36,7 +36,10 @@ impl Address for Ipv4Addr {
     const LENGTHS: RangeInclusive<u32> = 0..=32;
 
     fn is_of_one_host(self) -> bool {
-        !(self.is_unspecified() || self.is_broadcast() || self.is_multicast())
+        // Not "this network", the loopback, a group or what is reserved (RFC 1122 §3.2.1.3): as
+        // stacks of IP have it.
+        let [first, ..] = self.octets();
+        first != 0 && first != 127 && first < 224
     }
 
     fn check_in_network(self, length: u32) -> Result<(), String> {
@@ -130,7 +133,7 @@ mod tests {
 
     #[test]
     fn addresses_of_hosts_pass() {
-        for text in ["10.0.0.1", "198.18.0.2", "127.0.0.1"] {
+        for text in ["10.0.0.1", "198.18.0.2", "223.255.255.254"] {
             assert_eq!(check_address::<Ipv4Addr>(text), Ok(()), "{text}");
         }
         for text in ["10.0.0.2/24", "10.0.0.0/31", "10.0.0.1/32", "172.16.255.255/12", "1.2.3.4/0"] {

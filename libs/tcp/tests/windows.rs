@@ -5,9 +5,9 @@ mod script;
 
 use script::{Script, settings, write_and_expect};
 
-/// A peer drops what lies behind its closed window, an acknowledgement or a reset as well, and takes
-/// no byte of a probe: what says something beside that has the number that it expects (RFC 9293,
-/// §3.10.7.4, first).
+/// A peer drops what lies behind its closed window, an acknowledgement or a reset as well, and
+/// takes no byte of a probe: what says something beside that has the number that it expects (RFC
+/// 9293, §3.10.7.4, first).
 #[test]
 fn beside_a_probe_a_closed_window_gets_the_number_that_it_expects() {
     let mut script = Script::open(settings(), true);

@@ -76,11 +76,12 @@ impl Connection<'_> {
                 }
             }
         }
-        (self.acknowledgement == Acknowledgement::Now && self.state != State::SynSent).then(|| self.bare(self.next_without_content(), now))
+        (self.acknowledgement == Acknowledgement::Now && self.state != State::SynSent)
+            .then(|| self.bare(self.next_without_content(), now))
     }
 
-    /// Returns the number of a segment without content. Of a peer with a closed window it is the one
-    /// that it expects: what has the number behind a probe of that window, it drops unread (RFC
+    /// Returns the number of a segment without content. Of a peer with a closed window it is the
+    /// one that it expects: what has the number behind a probe of that window, it drops unread (RFC
     /// 9293, §3.10.7.4, first).
     #[inline]
     pub(super) fn next_without_content(&self) -> Sequence {
