@@ -10,7 +10,8 @@ use culm_abi::connection::Channel;
 /// The relations of a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Relations {
-    /// The connection that it is about: a system without that one does not give it.
+    /// The connection that it is about: a system without that one does not give it. An address with
+    /// its network is the component's own there.
     pub of: Option<Located<String>>,
     /// The fields of networks in one of which its address is, as far as a system gives them.
     pub within: Vec<Located<String>>,

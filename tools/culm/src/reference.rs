@@ -291,6 +291,7 @@ Each rule has an example in `tests/bad/`, with the message.
 - Components in devices' places are not clients of each other in a circle.
 - A guest's kernel is an arm64 Image, kernel and initial RAM disk fit its memory, one domain runs it, and the board has a GICv3.
 - Configuration is what the component's manifest asks for: every required field, no other, of its type, within its bounds.
+- Two components on one network have no IP address in common: on one card, on switches that join it, in one VLAN.
 - Everything fits the board's memory.
 ";
 

@@ -161,6 +161,32 @@ fn a_card_for_the_web_has_the_least_size_that_does() {
     assert_eq!(mistakes_in("web-sd.toml", "\"256MiB\"", "\"128MiB\""), "");
 }
 
+/// Networks that do not meet may have the same addresses: those of two cards, of two switches, and
+/// of two VLANs of one; and a trunk without `vlan` has no network for what is sent without a tag.
+#[test]
+fn one_address_on_networks_that_do_not_meet_is_no_mistake() {
+    let mut text = String::from(
+        "[device.nic0]\npriority = 240\n[device.nic1]\npriority = 240\n\
+        [pd.first]\ncomponent = \"switch\"\npriority = 150\nuplink = \"nic1\"\n\
+        [pd.second]\ncomponent = \"switch\"\npriority = 150\n\
+        config = { ports = { b = \"vlan 10\", c = \"vlan 20\", e = \"trunk 10,20\" } }\n",
+    );
+    for (name, network) in [("a", "nic0"), ("b", "second"), ("c", "second"), ("d", "first"), ("e", "second")] {
+        text += &format!(
+            "[pd.{name}]\ncomponent = \"http\"\npriority = 10\nnet = \"{network}\"\n\
+            config = {{ site = \"site\", ip = \"10.0.2.15/24\" }}\n"
+        );
+    }
+    let (catalogue, file) = (catalogue(), PathBuf::from(WORLD).join("mine.toml"));
+    let found = |text: &str| {
+        let source = Source::new(file.clone(), text.to_string());
+        expand::check_source(&catalogue, &file, &source, None).err().unwrap_or_default().render(false)
+    };
+    assert_eq!(found(&text), "");
+    let met = found(&text.replace("vlan 20", "vlan 10"));
+    assert!(met.contains("10.0.2.15 is the address of `b` too"), "{met}");
+}
+
 /// A package that was fetched can be looked into, though no file in it is known to the tests.
 #[test]
 fn a_package_that_was_fetched_is_known_by_its_files() {

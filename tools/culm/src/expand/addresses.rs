@@ -32,12 +32,12 @@ pub fn check(draft: &mut Draft<'_>) {
 const NETWORKS: &[ConfigType] = &[ConfigType::Ipv4Network, ConfigType::Ipv6Network];
 
 /// An address that a system file gives.
-struct Given<'a> {
-    field: &'a ConfigField,
-    address: IpAddr,
+pub struct Given<'a> {
+    pub field: &'a ConfigField,
+    pub address: IpAddr,
     /// Bits of the prefix of the network that is given with it.
-    prefix: Option<u32>,
-    span: Range<usize>,
+    pub prefix: Option<u32>,
+    pub span: Range<usize>,
 }
 
 /// The network of an address with its prefix.
@@ -91,7 +91,7 @@ impl Given<'_> {
 }
 
 /// The addresses that a configuration gives. What is wrong with one by itself has been reported.
-fn given<'a>(draft: &Draft<'a>, domain: DraftDomain, config: &TableReader<'a>) -> Vec<Given<'a>> {
+pub fn given<'a>(draft: &Draft<'a>, domain: DraftDomain, config: &TableReader<'a>) -> Vec<Given<'a>> {
     let fields = draft.domains[domain].manifest.config.iter();
     fields.flat_map(|field| read(field, config.clone()).unwrap_or_default()).collect()
 }

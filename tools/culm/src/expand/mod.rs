@@ -24,6 +24,7 @@ mod names;
 mod providers;
 mod regions;
 mod relations;
+mod same_addresses;
 mod supervision;
 pub mod switch_ports;
 mod warnings;
@@ -124,6 +125,7 @@ fn resolve(mut draft: Draft<'_>) -> Result<Draft<'_>, Diagnostics> {
     circles::check(&mut draft);
     switch_ports::check(&mut draft);
     addresses::check(&mut draft);
+    same_addresses::check(&mut draft);
     relations::check(&mut draft);
     firewall_rules::check(&mut draft);
     if draft.diagnostics.is_empty() {

@@ -119,19 +119,20 @@ pub fn warn(draft: &Draft<'_>, found: &mut Diagnostics) {
     }
 }
 
+/// Returns whether a domain is a switch that keeps VLANs apart.
+pub fn has_vlans(draft: &Draft<'_>, domain: DraftDomain) -> bool {
+    let is_one = |name| options_of(draft, domain, name).is_some_and(|options| options.value.has_vlans());
+    names_of_ports(draft, domain).into_iter().any(is_one)
+}
+
 /// Returns the connections by which switches without VLANs join another network to their own.
 pub fn ways<'d>(draft: &'d Draft<'_>) -> Vec<&'d Client> {
-    let has_vlans = |domain| {
-        names_of_ports(draft, domain)
-            .into_iter()
-            .any(|name| options_of(draft, domain, name).is_some_and(|options| options.value.has_vlans()))
-    };
     let joins = |client: &&Client| {
         let provider = &draft.providers[client.provider];
         provider.service == Service::FarEnd || class::of(provider.class).joins(client)
     };
     let of_switches = draft.clients.iter().filter(|client| client.slot.is_some() && is_switch(draft, client.domain));
-    of_switches.filter(joins).filter(|client| !has_vlans(client.domain)).collect()
+    of_switches.filter(joins).filter(|client| !has_vlans(draft, client.domain)).collect()
 }
 
 /// Returns for each provider the first one of its network, as far as switches join them.

@@ -203,7 +203,7 @@ fn config() -> Table {
                 "of",
                 "name of a connection",
                 "it is about none",
-                "the optional connection that it is about: it is refused where that is not there",
+                "the connection that it is about: it is refused where that is not there. An address with its network is the component's own on that connection; without this, on the only one that leads to a network",
             ),
             key(
                 "within",
