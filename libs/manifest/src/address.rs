@@ -21,8 +21,8 @@ pub trait Address: FromStr + Copy {
     /// The lengths that a network's prefix can have.
     const LENGTHS: RangeInclusive<u32>;
 
-    /// Whether one host can have it.
-    fn is_of_one_host(self) -> bool;
+    /// What it means, if one host of a network cannot have it.
+    fn of_no_host(self) -> Option<&'static str>;
 
     /// Says why a host cannot have it in a network whose prefix is that long.
     fn check_in_network(self, length: u32) -> Result<(), String>;
@@ -35,11 +35,16 @@ impl Address for Ipv4Addr {
     const FORM: &'static str = "an address is four numbers of 0 to 255";
     const LENGTHS: RangeInclusive<u32> = 0..=32;
 
-    fn is_of_one_host(self) -> bool {
-        // Not "this network", the loopback, a group or what is reserved (RFC 1122 §3.2.1.3): as
-        // stacks of IP have it.
+    fn of_no_host(self) -> Option<&'static str> {
+        // RFC 1122 §3.2.1.3, as stacks of IP have it.
         let [first, ..] = self.octets();
-        first != 0 && first != 127 && first < 224
+        match first {
+            0 => Some("the network itself"),
+            127 => Some("whoever uses it (loopback)"),
+            224..240 => Some("a group"),
+            240.. => Some("nothing, or all hosts"),
+            _ => None,
+        }
     }
 
     fn check_in_network(self, length: u32) -> Result<(), String> {
@@ -60,9 +65,15 @@ impl Address for Ipv6Addr {
     const FORM: &'static str = "an address is up to eight hexadecimal numbers with colons";
     const LENGTHS: RangeInclusive<u32> = 1..=128;
 
-    fn is_of_one_host(self) -> bool {
-        // An address of IPv4 in one of IPv6 is for within hosts (RFC 4291 §2.5.5).
-        !self.is_multicast() && self.to_bits() >> 32 > 0xffff
+    fn of_no_host(self) -> Option<&'static str> {
+        match self.to_bits() >> 32 {
+            _ if self.is_multicast() => Some("a group"),
+            _ if self.is_unspecified() => Some("that there is none yet"),
+            _ if self.is_loopback() => Some("whoever uses it (loopback)"),
+            // RFC 4291 §2.5.5.
+            0..=0xffff => Some("one of IPv4, within a host"),
+            _ => None,
+        }
     }
 
     fn check_in_network(self, _: u32) -> Result<(), String> {
@@ -109,6 +120,11 @@ pub fn check_address<A: Address>(text: &str) -> Result<(), String> {
     of_one_host::<A>(text).map(|_| ())
 }
 
+/// Says why a text is an address of neither version.
+pub fn check_either(text: &str) -> Result<(), String> {
+    if text.contains(':') { check_address::<Ipv6Addr>(text) } else { check_address::<Ipv4Addr>(text) }
+}
+
 fn check_network<A: Address>(text: &str) -> Result<(), String> {
     let Some((address, prefix)) = text.split_once('/') else {
         let missing = || "the length of the network's prefix is missing".to_string();
@@ -124,7 +140,7 @@ fn check_network<A: Address>(text: &str) -> Result<(), String> {
 /// The address, if one host can have it.
 fn of_one_host<A: Address>(text: &str) -> Result<A, String> {
     let address: A = text.parse().map_err(|_| A::FORM.to_string())?;
-    if address.is_of_one_host() { Ok(address) } else { Err("no host has that address".to_string()) }
+    address.of_no_host().map_or(Ok(address), |what| Err(format!("that address means {what}")))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Values of the types `list-of-ipv4`, addresses of hosts, and `list-of-station`, stations with an
-//! address for each, like `"52:54:00:00:00:07 10.0.3.7"`. Components get the texts, whose form is
-//! checked here.
+//! Values of the types `list-of-ipv4` and `list-of-ip`, addresses of hosts, and `list-of-station`,
+//! stations with an address for each, like `"52:54:00:00:00:07 10.0.3.7"`. Components get the
+//! texts, whose form is checked here.
 
-use crate::address::{Address, check_address};
+use crate::address::{Address, check_address, check_either};
 use crate::problem::{Located, Problem};
 use crate::reader::{Entry, Problems};
 use crate::units::parse_mac;
@@ -11,13 +11,27 @@ use std::net::Ipv4Addr;
 /// What an element of a list of stations looks like.
 const STATION: &str = "52:54:00:00:00:07 10.0.3.7";
 
-/// Reads addresses, none of them twice.
-pub fn addresses(entry: &Entry<'_>, problems: &mut Problems) -> Option<Vec<Located<String>>> {
+/// Reads IPv4 addresses, none of them twice.
+pub fn ipv4_addresses(entry: &Entry<'_>, problems: &mut Problems) -> Option<Vec<Located<String>>> {
+    addresses(entry, "an IPv4 address", check_address::<Ipv4Addr>, problems)
+}
+
+/// Reads addresses of both versions of IP, none of them twice.
+pub fn ip_addresses(entry: &Entry<'_>, problems: &mut Problems) -> Option<Vec<Located<String>>> {
+    addresses(entry, "an IP address", check_either, problems)
+}
+
+fn addresses(
+    entry: &Entry<'_>,
+    what: &str,
+    check: fn(&str) -> Result<(), String>,
+    problems: &mut Problems,
+) -> Option<Vec<Located<String>>> {
     let texts = entry.texts(problems)?;
     let before = problems.len();
     for text in &texts {
-        if let Err(why) = check_address::<Ipv4Addr>(text) {
-            let problem = Problem::new(text.span.clone(), format!("`{}` is not an IPv4 address", text.value));
+        if let Err(why) = check(text) {
+            let problem = Problem::new(text.span.clone(), format!("`{}` is not {what}", text.value));
             problems.push(problem.help(format!("{why}: write `\"{}\"`, say", Ipv4Addr::EXAMPLE)));
         }
     }

@@ -19,6 +19,7 @@ mod needs;
 pub mod problem;
 pub mod reader;
 mod relations;
+mod service;
 mod sha256;
 mod switch_ports;
 mod syntax;

@@ -3,7 +3,7 @@
 use crate::problem::{Located, Problem};
 use crate::reader::{Entry, Problems};
 use crate::relations::Relations;
-use crate::{address, address_list, cache_control, sha256, switch_ports};
+use crate::{address, address_list, cache_control, service, sha256, switch_ports};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Type of a configuration field.
@@ -47,6 +47,10 @@ pub enum ConfigType {
     StringList,
     /// A list of IPv4 addresses of hosts, none of them twice.
     Ipv4List,
+    /// The same, where each may be of IPv6 too.
+    IpList,
+    /// A list of services: hosts' names or addresses, each with a port.
+    ServiceList,
     /// A list of stations, by their hardware addresses, with an IPv4 address for each.
     StationList,
     /// Directives for caches, by patterns of their paths.
@@ -65,7 +69,7 @@ impl ConfigType {
 
     /// Whether its values are lists of text.
     pub fn is_list(self) -> bool {
-        matches!(self, Self::StringList | Self::Ipv4List | Self::StationList)
+        matches!(self, Self::StringList | Self::Ipv4List | Self::IpList | Self::ServiceList | Self::StationList)
     }
 
     /// Every type by its name in a manifest.
@@ -89,6 +93,8 @@ impl ConfigType {
         ("folder", ConfigType::Folder),
         ("list-of-string", ConfigType::StringList),
         ("list-of-ipv4", ConfigType::Ipv4List),
+        ("list-of-ip", ConfigType::IpList),
+        ("list-of-service", ConfigType::ServiceList),
         ("list-of-station", ConfigType::StationList),
         ("cache-control", ConfigType::CacheControl),
         ("switch-ports", ConfigType::SwitchPorts),
@@ -132,7 +138,8 @@ pub enum Value {
     /// [`ConfigType::File`] and [`ConfigType::Folder`], and [`ConfigType::FirewallRules`] in a
     /// file: the path as it is written.
     Path(String),
-    /// [`ConfigType::StringList`], [`ConfigType::Ipv4List`] and [`ConfigType::StationList`].
+    /// [`ConfigType::StringList`], [`ConfigType::Ipv4List`], [`ConfigType::IpList`],
+    /// [`ConfigType::ServiceList`] and [`ConfigType::StationList`].
     List(Vec<String>),
     /// [`ConfigType::CacheControl`]: patterns with their directives. [`ConfigType::SwitchPorts`]:
     /// names of ports with their options.
@@ -189,7 +196,9 @@ impl ConfigField {
             ConfigType::Size => Value::Unsigned(entry.size(problems)?.value),
             ConfigType::File | ConfigType::Folder => Value::Path(entry.text(problems)?.value),
             ConfigType::StringList => list(entry.texts(problems)?),
-            ConfigType::Ipv4List => list(address_list::addresses(entry, problems)?),
+            ConfigType::Ipv4List => list(address_list::ipv4_addresses(entry, problems)?),
+            ConfigType::IpList => list(address_list::ip_addresses(entry, problems)?),
+            ConfigType::ServiceList => list(service::services(entry, problems)?),
             ConfigType::StationList => list(address_list::stations(entry, problems)?),
             ConfigType::CacheControl => Value::Pairs(cache_control::read(entry, problems)?),
             ConfigType::SwitchPorts => Value::Pairs(switch_ports::read(entry, problems)?),

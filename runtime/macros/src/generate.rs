@@ -136,7 +136,11 @@ fn config_type(kind: ConfigType) -> TokenStream {
         ConfigType::Duration => quote!(::core::time::Duration),
         ConfigType::File => quote!(&'static [u8]),
         ConfigType::Folder => quote!(::culm::archive::Archive<'static>),
-        ConfigType::StringList | ConfigType::Ipv4List | ConfigType::StationList => quote!(::culm::config::Strings),
+        ConfigType::StringList
+        | ConfigType::Ipv4List
+        | ConfigType::IpList
+        | ConfigType::ServiceList
+        | ConfigType::StationList => quote!(::culm::config::Strings),
         ConfigType::CacheControl | ConfigType::SwitchPorts => quote!(::culm::config::Pairs),
     }
 }

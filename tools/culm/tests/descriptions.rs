@@ -161,6 +161,22 @@ fn a_card_for_the_web_has_the_least_size_that_does() {
     assert_eq!(mistakes_in("web-sd.toml", "\"256MiB\"", "\"128MiB\""), "");
 }
 
+#[test]
+fn who_cannot_be_called_is_refused_where_it_is_named() {
+    let mistakes = |from: &str, to: &str| mistakes_in("../tests/systems/echo-client.toml", from, to);
+    assert_eq!(mistakes("203.0.113.9:7000", "203.0.113.9:7001"), "");
+    for wrong in ["203.0.113.9", "127.0.0.1:7000", "[::1]:7000", "203.0.113:7000", "www.example:0"] {
+        let found = mistakes("203.0.113.9:7000", wrong);
+        assert!(found.contains(&format!("`{wrong}` is not a service")), "{wrong}: {found}");
+    }
+    for wrong in ["127.0.0.53", "::1", "dns.example"] {
+        let found = mistakes("bytes = 300000", &format!("name_servers = [\"fd00::53\", \"{wrong}\"]"));
+        assert!(found.contains(&format!("`{wrong}` is not an IP address")), "{wrong}: {found}");
+    }
+    let found = mistakes_in("router.toml", "name_servers = [\"10.0.2.3\"]", "name_servers = [\"127.0.0.53\"]");
+    assert!(found.contains("`127.0.0.53` is not an IPv4 address"), "{found}");
+}
+
 /// Networks that do not meet may have the same addresses: those of two cards, of two switches, and
 /// of two VLANs of one; and a trunk without `vlan` has no network for what is sent without a tag.
 #[test]

@@ -286,6 +286,11 @@ fn forms(of: ConfigType) -> (&'static str, &'static str) {
         ),
         ConfigType::StringList => ("`[\"a\", \"b\"]`", "`culm::config::Strings`"),
         ConfigType::Ipv4List => ("`[\"10.0.0.1\", \"10.0.0.2\"]`", "`culm::config::Strings`"),
+        ConfigType::IpList => ("`[\"10.0.0.1\", \"2001:db8::1\"]`", "`culm::config::Strings`"),
+        ConfigType::ServiceList => (
+            "a list of hosts' names or addresses, each with a port: `[\"www.example:7\", \"192.0.2.1:7\", \"[2001:db8::1]:7\"]`",
+            "`culm::config::Strings`",
+        ),
         ConfigType::StationList => (
             "a list of stations by their hardware addresses, with an IPv4 address for each: `[\"52:54:00:00:00:07 10.0.3.7\"]`",
             "`culm::config::Strings`",
