@@ -58,6 +58,10 @@ pub mod flags {
     /// a frame in several buffers before, the rest does not come. Only from driver to receive
     /// virtualiser.
     pub const AFTER_RESET: u16 = 1 << 9;
+    /// Of an empty buffer that a client returns: it dropped the SYN in there unread, since as many
+    /// wait already as it can answer soon. The receive virtualiser may drop the next ones, which
+    /// costs less there. Nobody has to look at this.
+    pub const REFUSED: u16 = 1 << 10;
     /// All bits that describe the device.
     pub const DEVICE: u16 = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD_4 | SEGMENTATION_OFFLOAD_6 | LINK_COUNT;
 }
@@ -76,6 +80,9 @@ pub trait BufferEntry: Entry {
 
     /// Returns offset, length and flags.
     fn parts(self) -> Descriptor;
+
+    /// Returns the entry with the mark [`flags::REFUSED`], where somebody may look at that.
+    fn refused(self) -> Self;
 }
 
 impl BufferEntry for Descriptor {
@@ -94,6 +101,11 @@ impl BufferEntry for Descriptor {
     #[inline(always)]
     fn parts(self) -> Descriptor {
         self
+    }
+
+    #[inline(always)]
+    fn refused(self) -> Self {
+        Self { flags: self.flags | flags::REFUSED, ..self }
     }
 }
 
@@ -114,6 +126,12 @@ impl BufferEntry for DmaDescriptor {
     #[inline(always)]
     fn parts(self) -> Descriptor {
         Descriptor { offset: self.token, length: self.length, flags: self.flags }
+    }
+
+    /// A driver drops no frames.
+    #[inline(always)]
+    fn refused(self) -> Self {
+        self
     }
 }
 

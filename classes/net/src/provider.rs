@@ -13,6 +13,7 @@
 //! provider work without use, by notifications, entries that name no buffer or by starting over,
 //! has an [`Allowance`] for that; when it has used it up, its queues are not looked at for a while.
 
+use crate::descriptor::flags::REFUSED;
 use crate::header::{flags::NEEDS_CHECKSUM, segmentation};
 use crate::outgoing::{HEAD, is_from};
 use crate::wire::ethernet;
@@ -367,7 +368,7 @@ impl Port {
         }
         while !self.paused && !self.allowance.is_spent() {
             let Some(buffer) = self.receiving.input.pop() else { return self.stash.take(large) };
-            if self.rx_slots.number(buffer.offset).is_none() || buffer.flags != 0 {
+            if self.rx_slots.number(buffer.offset).is_none() || buffer.flags & !REFUSED != 0 {
                 self.tally.entries_refused += 1;
             } else if self.rx_slots.is_large_at(buffer.offset) == large {
                 return Some(buffer.offset);

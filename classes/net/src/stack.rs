@@ -275,7 +275,7 @@ impl Stack {
             let (mut frame, mut is_verified) = (packet.frame(), packet.is_verified());
             // At most twice: what the host makes whole is looked at as if it had come so. It is a
             // loop so that the application's answer is compiled into one place.
-            let mut is_whole = false;
+            let (mut is_whole, mut is_refused) = (false, false);
             loop {
                 if let Some(datagram) = self.ports.find(frame, is_verified, &mut self.client.transmitter) {
                     datagrams(datagram);
@@ -285,6 +285,10 @@ impl Stack {
                 let _ = transmitter.learn(packet.device());
                 match self.tcp.ingress(frame, is_verified, transmitter, times) {
                     Ingress::Taken => break,
+                    Ingress::Refused => {
+                        is_refused = true;
+                        break;
+                    }
                     Ingress::Other if is_verified || checksum::is_right(frame) => {}
                     Ingress::Other | Ingress::Broken => {
                         self.counts.broken += 1;
@@ -318,6 +322,9 @@ impl Stack {
                     break;
                 }
                 (frame, is_verified) = (self.host.whole(), true);
+            }
+            if is_refused {
+                packet.refuse();
             }
         }
         self.counts.received += received;

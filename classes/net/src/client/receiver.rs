@@ -59,6 +59,12 @@ impl<E: BufferEntry> Packet<'_, E> {
         &self.bytes[HEADROOM..]
     }
 
+    /// Has the buffer go back with the mark of a SYN that was dropped unread.
+    #[cfg(feature = "stack")]
+    pub(crate) fn refuse(mut self) {
+        self.empty = self.empty.refused();
+    }
+
     /// Returns the packet header.
     #[inline(always)]
     pub fn header(&self) -> PacketHeader {

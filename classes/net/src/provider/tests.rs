@@ -2,7 +2,7 @@
 
 use super::{Beginning, Port, Tally};
 use crate::testing::{Peer, client, memory, provider_of};
-use crate::{Client, Descriptor, ETHERNET_HEADER, LARGE_BUFFER, Mac, PacketHeader};
+use crate::{BufferEntry, Client, Descriptor, ETHERNET_HEADER, LARGE_BUFFER, Mac, PacketHeader};
 use culm::Channels;
 use culm::connection::{NetClient, NetProviderClient};
 use proptest::prelude::*;
@@ -263,6 +263,19 @@ fn exhaust(entry: Descriptor, large: u32) -> [u32; 2] {
     assert!(port.is_paused());
     let after = peers.each_mut().map(|peer| peer.output().position());
     [after[0] - before[0], after[1] - before[1]]
+}
+
+/// What a client says of SYNs is not for a provider, which is no receive virtualiser.
+#[test]
+fn a_mark_of_a_refused_syn_is_overlooked() {
+    let (mut port, [mut receiving, _]) = hostile(0);
+    receiving.send(&[Descriptor::empty(0).refused()]);
+    port.mark_due(Channels::NONE);
+    port.begin();
+    assert!(port.deliver_bytes(PacketHeader::default(), &[0; 60], Beginning::default()));
+    let _ = port.end_round();
+    assert_eq!(receiving.take().len(), 1);
+    assert_eq!(port.tally().entries_refused, 0);
 }
 
 /// Work without use ends when the client's allowance is used up.

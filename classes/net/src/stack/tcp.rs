@@ -104,6 +104,8 @@ struct Listener {
 pub(super) enum Ingress {
     /// It was a segment of TCP.
     Taken,
+    /// It was a SYN, and as many wait as can be answered soon.
+    Refused,
     /// It was, and its checksum is wrong.
     Broken,
     /// It is something else.
@@ -217,7 +219,7 @@ impl Tcp {
             return Ingress::Broken;
         }
         if segment.opens() && self.listens(segment.local_port) && self.syn_queue.drop_unread(self.promises.is_flood()) {
-            return Ingress::Taken;
+            return Ingress::Refused;
         }
         let hash = self.table.hash(&segment.key);
         match self.table.find(&segment.key, hash) {

@@ -14,7 +14,7 @@ use culm::connection::NetCopier as Connection;
 use culm::link::Event;
 use culm::{Channels, Link, Progress, Region};
 use culm_lending::Stash;
-use culm_net::descriptor::flags::CONTINUES;
+use culm_net::descriptor::flags::{CONTINUES, REFUSED};
 use culm_net::slots::LARGEST_PACKET;
 use culm_net::{Descriptor, HEADROOM, MIN_PACKET, Slots};
 
@@ -31,6 +31,9 @@ pub struct Copier {
     client: Side,
     /// Buffers of the client's that came while a buffer of the other size was looked for.
     stash: Stash,
+    /// Buffers that the client returned with the mark [`REFUSED`], for which none went to the
+    /// virtualiser with it yet.
+    refused: u32,
     /// Whether the client has notified since it was last looked at.
     client_notified: bool,
     tally: Tally,
@@ -62,7 +65,7 @@ impl Copier {
             slots: client_slots,
         };
         let stash = Stash::new(client_slots);
-        Self { device, client, stash, client_notified: true, tally: Tally::default() }
+        Self { device, client, stash, refused: 0, client_notified: true, tally: Tally::default() }
     }
 
     /// Marks the client if it notified.
@@ -161,7 +164,9 @@ impl Copier {
     fn look_for(&mut self, large: bool) -> Option<u32> {
         loop {
             let Some(buffer) = self.client.link.input.pop() else { return self.stash.take(large) };
-            if self.client.slots.number(buffer.offset).is_none() | (buffer.flags != 0) {
+            let is_marked = buffer.flags == REFUSED;
+            self.refused += u32::from(is_marked);
+            if self.client.slots.number(buffer.offset).is_none() | (buffer.flags != 0 && !is_marked) {
                 self.tally.buffers_refused += 1;
             } else if self.client.slots.is_large_at(buffer.offset) == large {
                 return Some(buffer.offset);
@@ -226,7 +231,12 @@ impl Copier {
         let copied = from.copy(frame.offset as usize, to, offset as usize, length).is_ok();
         // The virtualiser's queue has space for all buffers that it lends, so this push does not
         // fail.
-        let _ = self.device.link.output.push(Descriptor::empty(frame.offset));
+        let mut empty = Descriptor::empty(frame.offset);
+        if self.refused > 0 {
+            self.refused -= 1;
+            empty.flags = REFUSED;
+        }
+        let _ = self.device.link.output.push(empty);
         if copied && self.client.link.output.push(Descriptor { offset, ..frame }).is_ok() {
             self.tally.packets += 1;
             self.tally.bytes += (length - HEADROOM) as u64;
@@ -261,6 +271,7 @@ impl Copier {
         self.client_notified = false;
         if self.client.link.begin() == Event::Renewed {
             self.stash.clear();
+            self.refused = 0;
         }
     }
 

@@ -5,7 +5,7 @@ mod restarts;
 use crate::copier::Copier;
 use culm::Region;
 use culm::connection::NetCopier;
-use culm_net::descriptor::flags::CONTINUES;
+use culm_net::descriptor::flags::{CONTINUES, REFUSED};
 use culm_net::testing::{Peer, frame, memory, read_frame, ring, write_packet};
 use culm_net::{Descriptor, LARGE_BUFFER, Mac};
 use proptest::prelude::*;
@@ -98,6 +98,26 @@ fn frames_are_copied_and_their_buffers_returned() {
         assert_eq!(read_frame(&world.client_data, packets[0])[14..], *content);
         assert_eq!(packets[0].flags, 1, "what the device can do is passed on");
         assert_eq!(world.virtualiser.take(), [Descriptor::empty(number * SIZE)]);
+    }
+}
+
+/// A mark of the client's for each of its buffers, whether one frame waits or more.
+#[test]
+fn what_the_client_says_of_syns_is_passed_on() {
+    let mut world = World::new();
+    for marks in [vec![REFUSED], vec![0, REFUSED, 0, REFUSED, REFUSED], vec![0; 3]] {
+        let buffers = marks.iter().zip(0..);
+        let entries: Vec<_> =
+            buffers.map(|(flags, number)| Descriptor { offset: number * SIZE, length: 0, flags: *flags }).collect();
+        world.client.send(&entries);
+        (0..marks.len() as u32).for_each(|number| world.pass(number, b"content"));
+        world.turn();
+        assert_eq!(world.client.take().len(), marks.len());
+        let returned = world.virtualiser.take();
+        assert_eq!(returned.len(), marks.len());
+        let marked = |flags: &[u16]| flags.iter().filter(|flags| **flags == REFUSED).count();
+        let flags: Vec<_> = returned.iter().map(|entry| entry.flags).collect();
+        assert_eq!(marked(&flags), marked(&marks));
     }
 }
 

@@ -2,8 +2,22 @@
 
 use culm::connection::NetRxClient;
 use culm::link::{Event, Link};
+use culm::time::{self, Duration, Instant};
 use culm_lending::{Allowance, LinkAccount};
+use culm_net::descriptor::flags::REFUSED;
 use culm_net::{Descriptor, Mac};
+
+/// SYNs that are dropped here for one that the client dropped: most of them, where it drops many,
+/// and so few that it still sees how many come.
+const SYNS_EACH: u32 = 16;
+
+/// SYNs that are dropped at most before the client is asked again, in that more buffers come back:
+/// fewer than wait for its answer then.
+const MAX_SYNS: u32 = 64;
+
+/// How long a client is believed that it drops SYNs: about as long as answers to those take that
+/// wait with it.
+const MEMORY: Duration = Duration::from_millis(20);
 
 /// Steps of a client's allowance that its starting over costs.
 const CHANGE: u32 = 2;
@@ -19,6 +33,9 @@ pub(crate) struct Client {
     pub(crate) is_promiscuous: bool,
     /// Buffers that it holds.
     pub(crate) held: u32,
+    /// SYNs for it that may be dropped before it sees them, until a time, as it has said last.
+    unwanted_syns: u32,
+    unwanted_until: Instant,
     /// Work without use that it may still cause.
     pub(crate) allowance: Allowance,
 }
@@ -28,7 +45,16 @@ impl Client {
     pub(crate) fn new(connection: &NetRxClient, buffers: u32, link: Link<Descriptor>, account: LinkAccount) -> Self {
         let mac = Mac::new(connection.mac);
         let is_promiscuous = connection.promiscuous != 0;
-        Self { link, account, mac, is_promiscuous, held: 0, allowance: Allowance::new(buffers) }
+        Self {
+            link,
+            account,
+            mac,
+            is_promiscuous,
+            held: 0,
+            unwanted_syns: 0,
+            unwanted_until: Instant::default(),
+            allowance: Allowance::new(buffers),
+        }
     }
 
     /// Gives a frame to the client, for the driver's entry before index `through`. Returns false if
@@ -40,6 +66,30 @@ impl Client {
             self.account.set_progress(self.link.output.position(), through);
         }
         given
+    }
+
+    /// Takes note of what the client said with the buffers that it returned last: `flags` is the
+    /// sum of theirs.
+    #[inline(always)]
+    pub(crate) fn note_refused(&mut self, flags: u32) {
+        self.unwanted_syns = 0;
+        if flags > 0 {
+            self.unwanted_syns = (flags / u32::from(REFUSED) * SYNS_EACH).min(MAX_SYNS);
+            self.unwanted_until = time::now() + MEMORY;
+        }
+    }
+
+    /// Returns whether the next SYN for the client, if it is one, may be dropped.
+    #[inline(always)]
+    pub(crate) fn may_drop_syns(&self) -> bool {
+        self.unwanted_syns > 0
+    }
+
+    /// Returns whether a SYN for the client is to be dropped.
+    pub(crate) fn drop_syn(&mut self) -> bool {
+        let is_unwanted = time::now() < self.unwanted_until;
+        self.unwanted_syns = if is_unwanted { self.unwanted_syns - 1 } else { 0 };
+        is_unwanted
     }
 
     /// Takes the next steps towards a live link. Returns true if it is live now: then take back all
@@ -59,6 +109,7 @@ impl Client {
 
     /// Records that the link is live and the client holds nothing.
     pub(crate) fn keep(&mut self, buffers: u32) {
+        self.unwanted_syns = 0;
         self.allowance.spend(CHANGE + buffers / 8);
         self.account.keep(self.link.generations(), self.link.positions());
     }

@@ -10,6 +10,7 @@ use culm::connection::{NetRxClient, NetRxVirtualiser, Ring};
 use culm::testing::{channels, set_time};
 use culm::time::{self, Duration};
 use culm_lending::Shares;
+use culm_net::descriptor::flags::REFUSED;
 use culm_net::testing::{Peer, frame, memory, ring, write_packet};
 use culm_net::{Descriptor, DmaDescriptor, Mac};
 use proptest::prelude::*;
@@ -125,6 +126,108 @@ impl World {
         self.receive(&frame(to, STRANGER, b"content"));
         self.turn();
         self.driver_turn();
+    }
+}
+
+/// A frame that brings a SYN to `to`, over either version of IP.
+fn syn_over(version: u8, to: Mac) -> Vec<u8> {
+    let mut packet = match version {
+        4 => vec![0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2],
+        _ => [&[0x60, 0, 0, 0, 0, 20, 6, 64][..], &[1; 16], &[2; 16]].concat(),
+    };
+    packet.extend([0xc0, 1, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x02, 0, 0, 0, 0, 0, 0]);
+    let mut frame = frame(to, STRANGER, &packet);
+    frame[12..14].copy_from_slice(if version == 4 { &[8, 0] } else { &[0x86, 0xdd] });
+    frame
+}
+
+fn syn(to: Mac) -> Vec<u8> {
+    syn_over(4, to)
+}
+
+impl World {
+    /// A client returns all that it has, the first of it with these flags.
+    fn give_back(&mut self, client: usize, flags: u16) -> usize {
+        let packets = self.clients[client].take();
+        let mut returned: Vec<_> = packets.iter().map(|packet| Descriptor::empty(packet.offset)).collect();
+        if let Some(first) = returned.first_mut() {
+            first.flags = flags;
+        }
+        self.clients[client].send(&returned);
+        self.virtualiser.mark_due(channels(&[1 + client as u32]));
+        self.turn();
+        self.driver_turn();
+        packets.len()
+    }
+}
+
+#[test]
+fn a_client_that_drops_syns_gets_fewer_until_it_returns_something_else() {
+    let mut world = World::new(2);
+    let pass = |world: &mut World, frame: &[u8]| {
+        world.receive(frame);
+        world.turn();
+        world.driver_turn();
+    };
+    pass(&mut world, &syn(mac(0)));
+    assert_eq!(world.give_back(0, REFUSED), 1);
+    (0..18).for_each(|_| pass(&mut world, &syn(mac(0))));
+    assert_eq!(world.give_back(0, REFUSED), 2, "it is asked again after sixteen");
+    // Others get theirs, and it gets all else.
+    pass(&mut world, &syn(mac(1)));
+    pass(&mut world, &frame(mac(0), STRANGER, b"no SYN"));
+    assert_eq!((world.give_back(1, 0), world.give_back(0, 0)), (1, 1));
+    pass(&mut world, &syn(mac(0)));
+    assert_eq!(world.give_back(0, REFUSED), 1, "it has places again");
+    set_time(time::now() + Duration::from_millis(20));
+    pass(&mut world, &syn(mac(0)));
+    assert_eq!(world.give_back(0, 0), 1, "it may have places by now");
+}
+
+/// Whatever might be something else is passed on.
+#[test]
+fn only_syns_are_dropped_for_who_drops_syns() {
+    let mut world = World::new(1);
+    let flags = |version| if version == 4 { 14 + 20 + 13 } else { 14 + 40 + 13 };
+    let changed = |version, at: usize, value| {
+        let mut frame = syn_over(version, mac(0));
+        frame[at] = value;
+        frame
+    };
+    let cut = |version, length| syn_over(version, mac(0))[..length].to_vec();
+    let others = [
+        changed(4, flags(4), 0x12),
+        changed(4, flags(4), 0x06),
+        changed(4, flags(4), 0x10),
+        changed(6, flags(6), 0x12),
+        changed(6, flags(6), 0x11),
+        changed(4, 23, 17),
+        changed(6, 20, 17),
+        changed(4, 14, 0x46),
+        changed(4, 20, 0x20),
+        changed(4, 21, 1),
+        changed(4, 12, 9),
+        cut(4, 53),
+        cut(6, 73),
+    ];
+    let passes = |world: &mut World, frame: &[u8]| {
+        world.receive(&syn(mac(0)));
+        world.turn();
+        world.driver_turn();
+        world.give_back(0, REFUSED);
+        world.receive(frame);
+        world.turn();
+        world.driver_turn();
+        world.give_back(0, 0) == 1
+    };
+    for version in [4, 6] {
+        assert!(!passes(&mut world, &syn_over(version, mac(0))), "over IPv{version}");
+        let with_more = changed(version, flags(version), 0xc2);
+        assert!(!passes(&mut world, &with_more), "it asks for ECN (RFC 3168 §6.1.1)");
+        set_time(time::now() + Duration::from_millis(20));
+    }
+    for other in others {
+        assert!(passes(&mut world, &other), "{other:x?}");
     }
 }
 

@@ -2,7 +2,7 @@
 //! and makes every checksum.
 
 use crate::client::Client;
-use crate::descriptor::flags::{CHECKSUM_OFFLOAD, SEGMENTATION_OFFLOAD_4, SEGMENTATION_OFFLOAD_6};
+use crate::descriptor::flags::{CHECKSUM_OFFLOAD, REFUSED, SEGMENTATION_OFFLOAD_4, SEGMENTATION_OFFLOAD_6};
 use crate::header::{flags::NEEDS_CHECKSUM, segmentation};
 use crate::stack::{Datagram, Event, Settings, Stack};
 use crate::testing::{Peer, client, memory, read_frame, write_packet};
@@ -61,6 +61,8 @@ pub(crate) struct Lan {
     tx_data: Region,
     /// Receive buffers that the client has provided.
     empty: Vec<Descriptor>,
+    /// How many came back with the mark of a SYN that was dropped unread.
+    pub(crate) refused: usize,
     /// Flags of what the device says that it can do.
     pub(crate) flags: u16,
     /// The flags that the last packet has told the stack.
@@ -133,6 +135,7 @@ impl Lan {
             rx_data: Region::new(connection.rx_data),
             tx_data: Region::new(connection.tx_data),
             empty: Vec::new(),
+            refused: 0,
             flags: 0,
             told: 0,
             gives_back: true,
@@ -208,6 +211,8 @@ impl Lan {
         if self.rx.renewals != renewals {
             self.empty.clear();
         }
+        assert!(entries.iter().all(|entry| [0, REFUSED].contains(&entry.flags)));
+        self.refused += entries.iter().filter(|entry| entry.flags == REFUSED).count();
         self.empty.extend(entries);
         while let Some(mut frame) = self.wire.to_stack.pop_front() {
             let mut header = PacketHeader::default();

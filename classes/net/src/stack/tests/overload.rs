@@ -160,6 +160,24 @@ fn answers(rate: usize) -> (u64, Counts) {
     (world.answers - before, world.lan.stack.counts())
 }
 
+/// Whoever brings the frames learns which SYNs were dropped unread, and that no others were.
+#[test]
+fn buffers_of_syns_that_were_dropped_unread_go_back_with_a_mark() {
+    let mut lan = Lan::fixed(4);
+    lan.stack.listen(80);
+    for number in 0..600 {
+        lan.wire.to_stack.push_back(Station::new(number).segment(SYN, b""));
+        lan.deliver();
+        lan.stack.receive(&mut |_| {});
+        let _ = lan.stack.end_round();
+    }
+    lan.deliver();
+    let counts = lan.stack.counts();
+    assert_eq!(counts.attempts, 600);
+    assert!(lan.refused > 300, "the others wait: {}, {counts:?}", lan.refused);
+    assert_eq!(lan.refused as u64, counts.attempts_refused);
+}
+
 /// Who is not served asks twice; to read that is all the work that too many clients make.
 #[test]
 fn too_many_clients_cost_no_more_than_reading_their_questions() {

@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use culm::{Channel, Progress};
 use culm_lending::holders::Holders;
 use culm_lending::{Account, ClientSet, LinkAccount, Paused};
-use culm_net::descriptor::flags::{AFTER_RESET, DEVICE};
+use culm_net::descriptor::flags::{AFTER_RESET, DEVICE, REFUSED};
 use culm_net::driver::Entries;
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac};
 
@@ -22,6 +22,7 @@ pub(super) struct Tally {
     pub(super) share: u64,
     pub(super) full: u64,
     pub(super) invalid: u64,
+    syns: u64,
     buffers_refused: u64,
 }
 
@@ -208,6 +209,10 @@ impl Distribution {
             self.activate(index);
         }
         let Some(client) = self.clients.get_mut(index) else { return Holders::NOBODY };
+        if client.may_drop_syns() && self.stock.is_syn(frame) && client.drop_syn() {
+            self.tally.syns += 1;
+            return Holders::NOBODY;
+        }
         if !client.link.is_live() || !self.stock.shares.take(&mut client.held) {
             return self.deliver_after_returns(index, frame, through);
         }
@@ -277,14 +282,16 @@ impl Distribution {
         let (slots, record, mut held) = (stock.slots, stock.holders, before);
         let mut idle = core::mem::take(&mut stock.idle);
         let known = client.link.input.available();
+        let mut flags = 0;
         for entry in client.link.input.drain(known) {
             // All buffers are small ones.
             let number = slots.candidate(entry.offset);
-            if entry.flags == 0
+            if entry.flags & !REFUSED == 0
                 && let Some(record) = record.entry(number)
                 && record.get().has_client(index)
             {
                 stock.shares.repay(&mut held);
+                flags += u32::from(entry.flags);
                 let others = record.get().without(index);
                 record.set(others);
                 if others == Holders::NOBODY {
@@ -303,6 +310,9 @@ impl Distribution {
         client.held = held;
         let returned = before - held;
         stock.lent -= returned;
+        if returned > 0 {
+            client.note_refused(flags);
+        }
         client.allowance.earn(2 * returned);
         self.disconnected.set(index, !client.link.is_live());
         if client.allowance.is_spent() {
@@ -344,7 +354,7 @@ impl Distribution {
             counters::PACKETS.behind(first).add(core::mem::take(&mut tally.packets));
             counters::BYTES.behind(first).add(core::mem::take(&mut tally.bytes));
         }
-        if tally.unknown | tally.share | tally.full | tally.invalid | tally.buffers_refused != 0 {
+        if tally.unknown | tally.share | tally.full | tally.invalid | tally.syns | tally.buffers_refused != 0 {
             count(tally, first);
         }
     }
@@ -383,5 +393,6 @@ fn count(tally: &mut Tally, first: usize) {
     counters::DROPS_SHARE.behind(first).add(tally.share);
     counters::DROPS_FULL.behind(first).add(tally.full);
     counters::DROPS_INVALID.behind(first).add(tally.invalid);
+    counters::DROPS_SYNS.behind(first).add(tally.syns);
     counters::BUFFERS_REFUSED.behind(first).add(tally.buffers_refused);
 }

@@ -8,7 +8,8 @@ use culm::Region;
 use culm::connection::NetRxVirtualiser;
 use culm_lending::Shares;
 use culm_lending::holders::{Entry, Holders, Record};
-use culm_net::{HEADROOM, MIN_PACKET, Mac, Slots, release_batch};
+use culm_net::wire::{ipv4, ipv6, protocols, tcp, types};
+use culm_net::{Descriptor, ETHERNET_HEADER, HEADROOM, MIN_PACKET, Mac, Slots, release_batch};
 
 /// The buffers.
 pub(crate) struct Stock {
@@ -83,6 +84,28 @@ impl Stock {
         if others == Holders::NOBODY {
             self.idle.push(number);
         }
+    }
+
+    /// Returns whether a frame asks for a TCP connection, in a packet without options and extension
+    /// headers: SYN without ACK or RST (RFC 9293 §3.1). Whether the packet is right is not looked
+    /// at: this is for who drops it anyway.
+    #[cold]
+    pub(super) fn is_syn(&self, frame: Descriptor) -> bool {
+        const IP: usize = HEADROOM + ETHERNET_HEADER;
+        const PLAIN: u8 = 4 << 4 | (ipv4::HEADER / 4) as u8;
+        let byte = |at: usize| {
+            let word = self.words.get(frame.offset as usize / 8 + at / 8).map_or(0, |word| word.load(Relaxed));
+            (word >> (at % 8 * 8)) as u8
+        };
+        let number = |at| u16::from_be_bytes([byte(at), byte(at + 1)]);
+        let start = match number(IP - size_of::<u16>()) {
+            types::IPV4 if byte(IP) == PLAIN && byte(IP + ipv4::PROTOCOL) == protocols::TCP => IP + ipv4::HEADER,
+            types::IPV6 if byte(IP + ipv6::NEXT_HEADER) == protocols::TCP => IP + ipv6::HEADER,
+            _ => return false,
+        };
+        let is_part = start == IP + ipv4::HEADER && number(IP + ipv4::FRAGMENT) & ipv4::FRAGMENT_BITS != 0;
+        let is_whole = start + tcp::HEADER <= frame.length.into() && !is_part;
+        is_whole && byte(start + tcp::FLAGS) & (tcp::SYN | tcp::ACK | tcp::RST) == tcp::SYN
     }
 
     /// Returns the destination of a frame and the number of its buffers, or `None` if it is no
