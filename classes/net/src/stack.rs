@@ -28,13 +28,10 @@
 //! TCP as server and client, UDP both ways; with the feature `names`, addresses of hosts by DNS.
 //! Fragments are put together as far as there is memory; nothing is sent in fragments.
 
-mod begun;
 mod classify;
-mod connections;
 mod cookie;
 pub mod datagram;
 mod frame;
-mod handshake;
 mod host;
 mod key_hash;
 mod lease;
@@ -47,7 +44,9 @@ mod promises;
 mod recent_clients;
 mod settings;
 mod siphash;
+mod spent_cookies;
 mod station;
+mod stream;
 mod syn_queue;
 mod table;
 mod tcp;
@@ -68,12 +67,12 @@ use names::Names;
 use station::Station;
 use tcp::{Ingress, Tcp, Times};
 
-pub use connections::{Event, Stream};
 pub use culm_ip::Cidr;
 pub use culm_ip::host::Unsent;
 pub use culm_tcp::{Ending, KeepAlive};
 pub use datagram::Datagram;
 pub use settings::{InvalidAddress, Settings};
+pub use stream::{Event, Stream};
 pub use tcp::connecting::Unopened;
 
 /// Frames taken from the queue before what they caused is sent: bounds what a round leaves waiting.
@@ -199,7 +198,7 @@ impl Stack {
         let now = time::now();
         let times = Times { tcp: self.clock.tcp_time(now), now };
         let source = self.host.source(remote.ip(), self.clock.ip_time(now));
-        let is_peer = handshake::is_station(remote.ip(), self.host.addresses()) && remote.port() != 0;
+        let is_peer = station::is_station(remote.ip(), self.host.addresses()) && remote.port() != 0;
         let local = source.filter(|_| is_peer).ok_or(Unopened::Unreachable)?;
         let slot = self.tcp.connect(local, remote, &mut self.client.transmitter, times)?;
         self.names.lose(slot);

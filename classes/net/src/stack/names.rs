@@ -5,7 +5,7 @@
 //! answer does not fit into a datagram, the stack opens a connection for it, which takes one of its
 //! places.
 
-use super::connections::Event;
+use super::stream::Event;
 use super::tcp::Tcp;
 use super::{Stack, Times};
 use crate::client::Transmitter;

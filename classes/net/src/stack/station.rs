@@ -73,9 +73,16 @@ fn words(octets: [u8; 16]) -> [u64; 2] {
     [all as u64, (all >> 64) as u64]
 }
 
+/// Whether an address is one station's, and not that of all on a link.
+pub(super) fn is_station(address: IpAddr, own: &[Cidr]) -> bool {
+    match address {
+        IpAddr::V4(address) => is_host(address) && !own.iter().any(|own| own.is_everybody(address)),
+        IpAddr::V6(address) => !address.is_multicast() && !address.is_unspecified() && !address.is_loopback(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::handshake::is_station;
     use super::*;
     use proptest::prelude::*;
 

@@ -10,8 +10,8 @@
 //! that has not: the sender of a flood makes up a new address for each SYN, while a client that
 //! wants a connection asks again (RFC 6298 §2). Which place that is, nobody outside can tell.
 
-use super::handshake::UnmatchedSegment;
 use super::recent_clients::{Generations, RecentClients};
+use super::tcp::unmatched::UnmatchedSegment;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;

@@ -6,10 +6,10 @@
 //! finding the first of one costs the same whatever their number.
 
 use super::classify::Key;
-use super::connections::Stream;
 use super::frame::{LONGEST_TRAIN, Link, Route};
 use super::key_hash::KeyHash;
 use super::settings::Settings;
+use super::stream::Stream;
 use super::tcp::buffers::{Inbox, Outbox, PIECES};
 use super::tcp::opening;
 use crate::client::Transmitter;
@@ -92,7 +92,7 @@ pub(super) struct Slot {
     pub(super) told: bool,
     /// It has not been told yet that there is a connection ([`Event::Opened`]).
     ///
-    /// [`Event::Opened`]: super::connections::Event::Opened
+    /// [`Event::Opened`]: super::stream::Event::Opened
     pub(super) new: bool,
 }
 

@@ -12,19 +12,19 @@ pub(super) mod opening;
 mod places;
 mod pool;
 mod reports;
+pub(super) mod unmatched;
 
-use super::begun::Begun;
 use super::classify::{self, Key, Segment};
-use super::connections::{Event, Stream};
 use super::cookie::Cookies;
 use super::frame::LONGEST_PACKET;
-use super::handshake::UnmatchedSegment;
 use super::promises::Promises;
 use super::settings::Settings;
+use super::spent_cookies::SpentCookies;
 use super::station::Station;
+use super::stream::{Event, Stream};
 use super::syn_queue::SynQueue;
 use super::table::{Phase, Table};
-use super::time_wait::{Answer, TimeWaits};
+use super::time_wait::TimeWaits;
 use super::timer::Wheel;
 use super::{Clock, Secrets};
 use crate::client::Transmitter;
@@ -34,7 +34,7 @@ use alloc::vec::Vec;
 use buffers::Inbox;
 use core::net::IpAddr;
 use culm::time::{Duration, Instant, ticks};
-use culm_tcp::{Ending, Header, State, reset_for};
+use culm_tcp::{Ending, Header, State};
 use pool::Pool;
 
 /// Ports that can be listened on.
@@ -61,7 +61,7 @@ pub(super) struct Tcp {
     syn_queue: SynQueue,
     promises: Promises,
     cookies: Cookies,
-    begun: Begun,
+    spent_cookies: SpentCookies,
     time_waits: TimeWaits,
     station: Station,
     /// Bytes that a connection keeps for the application to read, at first and at most.
@@ -128,7 +128,7 @@ impl Tcp {
             syn_queue: SynQueue::new(count),
             promises: Promises::new(),
             cookies: Cookies::new(secrets.cookies),
-            begun: Begun::new(count),
+            spent_cookies: SpentCookies::new(count),
             time_waits: TimeWaits::new(count),
             station: Station::default(),
             windows: Inbox::windows(settings.receive_buffer, settings.largest_receive_buffer),
@@ -318,83 +318,6 @@ impl Tcp {
         let slot = &mut self.table[index];
         slot.inbox.grow(&mut self.pool, hash);
         slot.connection.keep_up_to(slot.inbox.capacity() as u32);
-    }
-
-    /// Handles a segment that belongs to no open connection, or may begin a new one in place of one
-    /// that is over.
-    #[cold]
-    fn ingress_unmatched(
-        &mut self,
-        hash: u64,
-        frame: &[u8],
-        segment: &Segment,
-        transmitter: &mut Transmitter,
-        times: Times,
-    ) {
-        let listener = self.listener(segment.local_port).copied();
-        let is_silent = listener.is_some_and(|listener| listener.awaits_request) && segment.only_acknowledges(frame);
-        if is_silent && self.syn_queue.may_begin(hash, times.now) {
-            // What the client says first brings the same proof.
-            return self.syn_queue.fall_silent(hash, times.now);
-        }
-        let over = self.time_waits.find(hash, times.now).copied();
-        let is_opening = listener.is_some() && segment.opens();
-        let mut candidate = None;
-        if is_opening && over.is_none() {
-            candidate = self.syn_queue.consider(hash, times.now);
-            if candidate.is_none() {
-                return;
-            }
-        }
-        let mut stray = UnmatchedSegment::default();
-        let Some(payload) = stray.read(frame, segment, &self.station) else { return };
-        if let Some(candidate) = candidate {
-            return self.take_syn(&stray, candidate, transmitter, times);
-        }
-        if is_opening && over.is_some_and(|over| over.succeeded_by(&stray.header).is_some()) {
-            // One that may be an old one is the old connection's (RFC 6191 §2).
-            if let Some(candidate) = self.syn_queue.consider(hash, times.now) {
-                self.take_syn(&stray, candidate, transmitter, times);
-            }
-            return;
-        }
-        let is_late = over.is_some_and(|over| over.is_continued_by(&stray.header));
-        if listener.is_some() && segment.acknowledges() && !is_late {
-            let (theirs, ours) = (stray.header.sequence - 1, stray.header.acknowledgement - 1);
-            // The network may bring the segment again by which the connection began that is over:
-            // it must not begin another one, with the same request.
-            let is_first = over.is_none_or(|over| over.initial() != ours) && !self.begun.has(hash, ours.0);
-            if is_first && let Some(offer) = self.cookies.check(hash, theirs.0, ours.0, times.tcp) {
-                if is_silent {
-                    return self.syn_queue.fall_silent(hash, times.now);
-                }
-                if over.is_some() {
-                    self.time_waits.forget(hash);
-                }
-                return self.complete(&stray, hash, payload, offer, transmitter, times);
-            }
-            if over.is_none() && self.syn_queue.is_silent(hash, times.now) {
-                return;
-            }
-            if over.is_none() && self.syn_queue.has_asked(hash, times.now) {
-                // The segment that completes the handshake may have been lost, or dropped because
-                // no slot was free. Stay silent: a reset would end the peer's attempt. If its
-                // connection has begun, that is over, and the peer may not have heard of it; what
-                // only acknowledges, perhaps this side's end, needs no answer.
-                if !stray.wants_answer() || self.syn_queue.may_begin(hash, times.now) {
-                    return;
-                }
-            }
-        }
-        let answer = match self.time_waits.answer(hash, &stray.header, stray.length, times) {
-            Answer::Unknown => reset_for(&stray.header, stray.length),
-            Answer::Silence => None,
-            Answer::Segment(answer) => Some(answer),
-        };
-        if let Some(answer) = answer {
-            // Where there is no buffer, the sender asks again.
-            stray.route(&self.station).send_alone(transmitter, &answer);
-        }
     }
 
     /// Takes a connection out of its slot, without a word to the peer. Its timer stays: taking it

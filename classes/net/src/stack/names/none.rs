@@ -2,7 +2,7 @@
 //! costs nothing.
 
 use super::Stack;
-use super::connections::Event;
+use super::stream::Event;
 use core::net::IpAddr;
 use culm::time::Instant;
 use culm_ip::dhcp::Lease;

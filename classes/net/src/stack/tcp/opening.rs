@@ -1,11 +1,11 @@
 //! How a connection begins: SYNs are answered by cookies, and what brings a cookie back makes a
 //! connection.
 
+use super::unmatched::UnmatchedSegment;
 use super::{Tcp, Times};
 use crate::client::Transmitter;
 use crate::stack::cookie::Offer;
 use crate::stack::frame::Route;
-use crate::stack::handshake::UnmatchedSegment;
 use crate::stack::syn_queue::Candidate;
 use culm_tcp::{Algorithm, Sequence, Settings, Span, answer_to};
 
@@ -69,7 +69,7 @@ impl Tcp {
         slot.receive_rarely(&last.header, payload, last.is_marked, times.tcp);
         self.opened += 1;
         self.syn_queue.begin(hash, times.now);
-        self.begun.remember(hash, last.header.acknowledgement.0.wrapping_sub(1));
+        self.spent_cookies.remember(hash, last.header.acknowledgement.0.wrapping_sub(1));
         self.mark_dirty(index);
         self.queue_event(index);
     }
@@ -120,7 +120,7 @@ impl Tcp {
     fn answer(&mut self, syn: &UnmatchedSegment, hash: u64, transmitter: &mut Transmitter, times: Times) {
         self.syn_budget -= 1;
         let mut cookies = self.cookies.make(hash, syn.header.sequence.0, syn.offer(), times.tcp);
-        let Some(ours) = cookies.find(|cookie| !self.begun.has(hash, *cookie)) else {
+        let Some(ours) = cookies.find(|cookie| !self.spent_cookies.has(hash, *cookie)) else {
             self.syn_queue.unanswered += 1;
             return;
         };

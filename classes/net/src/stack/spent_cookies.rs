@@ -18,12 +18,12 @@ use alloc::vec;
 const FOR_EACH: usize = 16;
 
 /// Handshakes that were completed.
-pub(super) struct Begun {
+pub(super) struct SpentCookies {
     /// A tag for each; 0 where there is none. As many as a power of two.
     tags: Box<[u32]>,
 }
 
-impl Begun {
+impl SpentCookies {
     /// None was completed. There are so many places for connections.
     pub(super) fn new(places: usize) -> Self {
         let count = if places == 0 { 0 } else { (places * FOR_EACH).next_power_of_two() };
