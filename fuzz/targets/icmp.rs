@@ -74,14 +74,14 @@ fn try_ipv6(next_header: u8, message: &mut [u8], problem: Problem) {
     assert_eq!(header.write(&mut bytes), Some(bytes.len()));
     let packet = Ipv6::parse(&bytes).expect("it was written");
     let mut buffer = [0; LONGEST_IPV6];
-    let error = icmp::error_about_ipv6(&packet, &bytes, problem, OWN_6, false, &mut buffer);
+    let error = icmp::error_about_ipv6(&packet, &bytes, problem, OWN_6, 64, false, &mut buffer);
     let Ok(inner) = content(&packet) else { return };
     if inner.protocol != icmp::ICMPV6 || inner.fragment.is_some() {
         return;
     }
     let found = icmp::message_of_ipv6(&packet, inner.payload);
     if let Ok(Message::EchoRequest(echo)) = found {
-        let length = icmp::answer_ipv6(&packet, echo, OWN_6, &mut answer).expect("an answer");
+        let length = icmp::answer_ipv6(&packet, echo, OWN_6, 64, &mut answer).expect("an answer");
         let answer = Ipv6::parse(&answer[..length]).expect("it was written");
         assert_eq!(icmp::message_of_ipv6(&answer, answer.payload), Ok(Message::EchoReply(echo)));
     }

@@ -433,7 +433,9 @@ impl Stack {
                 self.tcp.keep_to(self.host.addresses());
             }
         }
-        self.tcp.set_hop_limit(self.host.hop_limit());
+        let hop_limit = self.host.hop_limit();
+        self.tcp.set_hop_limit(hop_limit);
+        self.ports.set_hop_limit(hop_limit);
         while let Some(quoted) = self.host.undelivered() {
             self.tcp.undelivered(&quoted, true, Times { tcp: self.clock.tcp_time(now), now });
         }
@@ -443,7 +445,7 @@ impl Stack {
 
     fn note_addresses(&mut self) {
         self.names.take_servers(self.host.lease(), self.host.name_servers());
-        let station = Station::new(self.client.mac(), self.host.addresses());
+        let station = Station::new(self.client.mac(), self.host.addresses(), self.host.hop_limit());
         self.ports.set_station(station);
         self.tcp.set_station(station);
     }

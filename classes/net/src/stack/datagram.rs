@@ -62,7 +62,7 @@ pub struct Datagram<'a> {
     frame: &'a [u8],
     offsets: DatagramOffsets,
     transmitter: &'a mut Transmitter,
-    mac: &'a [u8; 6],
+    station: &'a Station,
 }
 
 impl Ports {
@@ -84,6 +84,11 @@ impl Ports {
         self.station = station;
     }
 
+    /// Sets the hop limit of answers over IPv6 (RFC 4861 §6.3.4).
+    pub(super) fn set_hop_limit(&mut self, hop_limit: u8) {
+        self.station.hop_limit = hop_limit;
+    }
+
     /// Returns whether datagrams for `port` are taken.
     pub(super) fn is_bound(&self, port: u16) -> bool {
         port != 0 && self.ports.contains(&port.to_be())
@@ -100,7 +105,7 @@ impl Ports {
     ) -> Option<Datagram<'a>> {
         let offsets = self.recognise(frame)?;
         let is_intact = is_verified || checksum::is_right(frame);
-        is_intact.then_some(Datagram { frame, offsets, transmitter, mac: &self.station.mac })
+        is_intact.then_some(Datagram { frame, offsets, transmitter, station: &self.station })
     }
 
     #[inline(always)]
@@ -220,8 +225,8 @@ impl Datagram<'_> {
     pub fn answer(self, length: usize, write: impl FnOnce(&mut [u8], &[u8])) -> bool {
         if self.is_ipv6() {
             // Its parts are passed one by one, so that the datagram itself stays in registers.
-            let Self { frame, offsets, transmitter, mac } = self;
-            answer_6(frame, offsets.length, transmitter, mac, offsets.addresses, length, write)
+            let Self { frame, offsets, transmitter, station } = self;
+            answer_6(frame, offsets.length, transmitter, station, offsets.addresses, length, write)
         } else {
             self.answer_4(length, write)
         }
@@ -232,7 +237,7 @@ impl Datagram<'_> {
         if length > MTU - ipv4::HEADER - udp::HEADER {
             return false;
         }
-        let Self { frame, offsets, transmitter, mac } = self;
+        let Self { frame, offsets, transmitter, station } = self;
         let payload = &frame[HEADERS_4..][..offsets.length - udp::HEADER];
         let Some(request) = frame.first_chunk::<HEADERS_4>() else { return false };
         let offload = transmitter.offloads_checksum();
@@ -240,7 +245,7 @@ impl Datagram<'_> {
             let Some((head, body)) = answer.split_first_chunk_mut::<HEADERS_4>() else { return Default::default() };
             write(body, payload);
             let length = (udp::HEADER + length) as u16;
-            write_4(head, request, mac, length, offsets.addresses);
+            write_4(head, request, &station.mac, length, offsets.addresses);
             let (ports, pseudo) = (full(request, UDP_4 + udp::SOURCE), pseudo(offsets.addresses, length));
             let header = write_udp(&mut head[UDP_4..], UDP_4 as u16, ports, pseudo, length, body, offload);
             (header, ())
@@ -256,7 +261,7 @@ fn answer_6(
     frame: &[u8],
     received: usize,
     transmitter: &mut Transmitter,
-    mac: &[u8; 6],
+    station: &Station,
     addresses: Sum,
     length: usize,
     write: impl FnOnce(&mut [u8], &[u8]),
@@ -271,7 +276,7 @@ fn answer_6(
         let Some((head, body)) = answer.split_first_chunk_mut::<HEADERS_6>() else { return Default::default() };
         write(body, payload);
         let length = (udp::HEADER + length) as u16;
-        write_6(head, request, mac, length);
+        write_6(head, request, station, length);
         let (ports, pseudo) = (full(request, UDP_6 + udp::SOURCE), pseudo(addresses, length));
         let header = write_udp(&mut head[UDP_6..], UDP_6 as u16, ports, pseudo, length, body, offload);
         (header, ())
@@ -302,13 +307,13 @@ fn write_4(head: &mut [u8; HEADERS_4], request: &[u8; HEADERS_4], mac: &[u8; 6],
 }
 
 /// Writes an answer's Ethernet and IPv6 headers.
-fn write_6(head: &mut [u8; HEADERS_6], request: &[u8; HEADERS_6], mac: &[u8; 6], length: u16) {
+fn write_6(head: &mut [u8; HEADERS_6], request: &[u8; HEADERS_6], station: &Station, length: u16) {
     const SOURCE: usize = IP + ipv6::SOURCE;
     const DESTINATION: usize = IP + ipv6::DESTINATION;
-    write_ethernet(head, request, mac);
+    write_ethernet(head, request, &station.mac);
     put(head, IP + ipv6::VERSION, ipv6::VERSION_ALONE);
     put(head, IP + ipv6::PAYLOAD_LENGTH, length.to_be_bytes());
-    put(head, IP + ipv6::NEXT_HEADER, [protocols::UDP, HOP_LIMIT]);
+    put(head, IP + ipv6::NEXT_HEADER, [protocols::UDP, station.hop_limit]);
     head[SOURCE..DESTINATION].copy_from_slice(&request[DESTINATION..UDP_6]);
     head[DESTINATION..UDP_6].copy_from_slice(&request[SOURCE..DESTINATION]);
 }

@@ -2,7 +2,6 @@
 
 use super::classify::Key;
 use crate::Mac;
-use crate::wire::HOP_LIMIT;
 use core::net::{IpAddr, Ipv4Addr};
 use culm_ip::host::ADDRESSES;
 use culm_ip::{Cidr, is_host};
@@ -25,8 +24,8 @@ pub(super) struct Station {
 }
 
 impl Station {
-    pub(super) fn new(mac: Mac, addresses: &[Cidr]) -> Self {
-        let mut all = Self { mac: mac.bytes(), hop_limit: HOP_LIMIT, ..Self::default() };
+    pub(super) fn new(mac: Mac, addresses: &[Cidr], hop_limit: u8) -> Self {
+        let mut all = Self { mac: mac.bytes(), hop_limit, ..Self::default() };
         let mut places = all.ipv6.iter_mut();
         for own in addresses {
             match own.address() {
@@ -124,7 +123,7 @@ mod tests {
             let own: std::vec::Vec<Cidr> = [four].into_iter().chain(six).flatten().collect();
             let is_own = |address| own.iter().any(|own: &Cidr| own.address() == address);
             let expected = is_own(local) && !is_own(remote) && is_station(remote, &own);
-            let station = Station::new(Mac::new([2; 6]), &own);
+            let station = Station::new(Mac::new([2; 6]), &own, 64);
             let key = Key::new((remote, 1), (local, 2));
             prop_assert_eq!(station.can_answer(&key, remote.is_ipv4()), expected, "{} to {}", remote, local);
         }

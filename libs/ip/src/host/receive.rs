@@ -230,13 +230,13 @@ impl Node<'_> {
             return Received::Done;
         }
         let Some(six) = &self.six else { return Received::Done };
-        let is_own = six.own(packet.destination) != Own::No;
+        let (is_own, hop_limit) = (six.own(packet.destination) != Own::No, self.hop_limit());
         match message_of_ipv6(packet, message) {
             Ok(Message::EchoRequest(echo)) => {
                 // Whoever asks a group is answered from an address of the host's (RFC 4443 §4.2).
                 let own = if is_own { Some(packet.destination) } else { six.source(packet.source, now) };
                 let mut buffer = [0; LARGEST];
-                let written = own.and_then(|own| answer_ipv6(packet, echo, own, &mut buffer));
+                let written = own.and_then(|own| answer_ipv6(packet, echo, own, hop_limit, &mut buffer));
                 send(wire, from, Kind::Ipv6, written, &buffer);
             }
             Ok(Message::Error(report, quoted)) if quoted.source == IpAddr::V6(packet.destination) => {
@@ -255,7 +255,7 @@ impl Node<'_> {
         let mut buffer = [0; LARGEST];
         let (own, all) = (packet.destination, frame.was_for_all);
         let bytes = frame.packet.get(..ipv6::HEADER + packet.payload.len()).unwrap_or_default();
-        let written = error_about_ipv6(packet, bytes, problem, own, all, &mut buffer);
+        let written = error_about_ipv6(packet, bytes, problem, own, self.hop_limit(), all, &mut buffer);
         send(wire, frame.from, Kind::Ipv6, written, &buffer);
     }
 
@@ -266,7 +266,7 @@ impl Node<'_> {
             return;
         }
         let mut buffer = [0; LARGEST];
-        let written = fragments_missing(head, &mut buffer);
+        let written = fragments_missing(head, self.hop_limit(), &mut buffer);
         if let Some(packet) = written.and_then(|length| buffer.get(..length)) {
             // Nobody waits for it.
             let _ = self.send_packet(packet, now, wire);

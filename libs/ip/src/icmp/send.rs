@@ -17,7 +17,7 @@ pub const LONGEST_IPV4: usize = ipv4::MINIMUM_MTU as usize;
 /// Bytes of the longest error over IPv6 (RFC 4443 §2.4 (c)).
 pub const LONGEST_IPV6: usize = ipv6::MINIMUM_MTU as usize;
 
-/// Hops that a message may take.
+/// Hops that a message over IPv4 may take.
 const HOPS: u8 = 64;
 
 /// What this host has against a packet.
@@ -111,14 +111,15 @@ pub fn answer_ipv4(
 }
 
 /// Writes the reply to an echo request over IPv6 that has brought `echo`, from the address `own`:
-/// the request's destination, or another of this host's if that is a group (RFC 4443 §4.2). `None`
-/// if nobody can be answered, or the reply does not fit into `buffer`.
-pub fn answer_ipv6(request: &Ipv6<'_>, echo: &[u8], own: Ipv6Addr, buffer: &mut [u8]) -> Option<usize> {
+/// the request's destination, or another of this host's if that is a group (RFC 4443 §4.2). It
+/// begins with `hop_limit`. `None` if nobody can be answered, or the reply does not fit into
+/// `buffer`.
+pub fn answer_ipv6(request: &Ipv6<'_>, echo: &[u8], own: Ipv6Addr, hop_limit: u8, buffer: &mut [u8]) -> Option<usize> {
     if own.is_multicast() || request.source.is_unspecified() {
         return None;
     }
     let length = echo.len().checked_add(4)?;
-    let head = ipv6_head(own, request.source);
+    let head = ipv6_head(own, request.source, hop_limit);
     let mut writer = Writer::new(buffer);
     head.write_header(&mut writer, length)?;
     let pseudo = Sum::pseudo_header(own, request.source, ICMPV6, length);
@@ -152,13 +153,14 @@ pub fn error_about_ipv4(
 }
 
 /// Writes an error about a packet of IPv6 that was for `own`, an address of this host's; `bytes`
-/// are those of the packet from its header on. `None` if nobody may be told (RFC 4443 §2.4 (e)),
-/// or the error does not fit into `buffer`.
+/// are those of the packet from its header on. The error begins with `hop_limit`. `None` if nobody
+/// may be told (RFC 4443 §2.4 (e)), or the error does not fit into `buffer`.
 pub fn error_about_ipv6(
     packet: &Ipv6<'_>,
     bytes: &[u8],
     problem: Problem,
     own: Ipv6Addr,
+    hop_limit: u8,
     was_for_all: bool,
     buffer: &mut [u8],
 ) -> Option<usize> {
@@ -189,15 +191,16 @@ pub fn error_about_ipv6(
     let (kind, code, rest) = problem.of_ipv6();
     let length = quoted.len() + 8;
     let mut writer = Writer::new(buffer);
-    ipv6_head(own, packet.source).write_header(&mut writer, length)?;
+    ipv6_head(own, packet.source, hop_limit).write_header(&mut writer, length)?;
     let pseudo = Sum::pseudo_header(own, packet.source, ICMPV6, length);
     finish(writer, ipv6::HEADER, &[kind, code], &[&rest.to_be_bytes(), quoted], pseudo)
 }
 
 /// Writes the error that fragments have not come in time, to the sender of the packet of either
-/// version that begins with `head` and was for this host. `None` if nobody may be told, `head` has
-/// not as much as a header, or the error does not fit into `buffer`.
-pub fn fragments_missing(head: &[u8], buffer: &mut [u8]) -> Option<usize> {
+/// version that begins with `head` and was for this host; over IPv6 it begins with `hop_limit`.
+/// `None` if nobody may be told, `head` has not as much as a header, or the error does not fit into
+/// `buffer`.
+pub fn fragments_missing(head: &[u8], hop_limit: u8, buffer: &mut [u8]) -> Option<usize> {
     let mut reader = Reader(head);
     let [first] = reader.array().ok()?;
     if first >> 4 == 4 {
@@ -210,10 +213,10 @@ pub fn fragments_missing(head: &[u8], buffer: &mut [u8]) -> Option<usize> {
     }
     // The length in the header does not hold for what there is of the packet.
     reader.take(5).ok()?;
-    let [next_header, hop_limit] = reader.array().ok()?;
+    let [next_header, hops_left] = reader.array().ok()?;
     let (source, destination) = (reader.ipv6().ok()?, reader.ipv6().ok()?);
-    let packet = Ipv6 { source, destination, next_header, hop_limit, payload: reader.0 };
-    error_about_ipv6(&packet, head, Problem::Fragments, destination, false, buffer)
+    let packet = Ipv6 { source, destination, next_header, hop_limit: hops_left, payload: reader.0 };
+    error_about_ipv6(&packet, head, Problem::Fragments, destination, hop_limit, false, buffer)
 }
 
 fn ipv4_head<'a>(source: Ipv4Addr, destination: Ipv4Addr) -> Ipv4<'a> {
@@ -231,8 +234,8 @@ fn ipv4_head<'a>(source: Ipv4Addr, destination: Ipv4Addr) -> Ipv4<'a> {
     }
 }
 
-fn ipv6_head<'a>(source: Ipv6Addr, destination: Ipv6Addr) -> Ipv6<'a> {
-    Ipv6 { source, destination, next_header: ICMPV6, hop_limit: HOPS, payload: &[] }
+fn ipv6_head<'a>(source: Ipv6Addr, destination: Ipv6Addr, hop_limit: u8) -> Ipv6<'a> {
+    Ipv6 { source, destination, next_header: ICMPV6, hop_limit, payload: &[] }
 }
 
 /// Writes a message behind its IP header, which has `header` bytes: type and code in `kind`, then

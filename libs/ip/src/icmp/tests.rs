@@ -16,6 +16,9 @@ const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const OWN_6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
 const PEER_6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 
+/// The hop limit that messages begin with.
+const HOPS: u8 = 37;
+
 /// Ports 1 and 2, and TCP's sequence number 3.
 const START: [u8; 8] = [0, 1, 0, 2, 0, 0, 0, 3];
 
@@ -157,9 +160,10 @@ fn an_echo_is_given_back() {
     assert_eq!((packet.source, packet.destination), (OWN, PEER));
     assert_eq!(message_of_ipv4(&packet), Ok(Message::EchoReply(&echo)));
     assert_eq!(answer_ipv4(&ipv4(PEER, OWN, ICMP, &[]), &echo, own, &mut buffer[..length - 1]), None);
-    let length = answer_ipv6(&ipv6(PEER_6, ALL_NODES, ICMPV6, &[]), &echo, OWN_6, &mut buffer).expect("an answer");
+    let length =
+        answer_ipv6(&ipv6(PEER_6, ALL_NODES, ICMPV6, &[]), &echo, OWN_6, HOPS, &mut buffer).expect("an answer");
     let packet = Ipv6::parse(&buffer[..length]).expect("a packet");
-    assert_eq!((packet.source, packet.destination), (OWN_6, PEER_6));
+    assert_eq!((packet.source, packet.destination, packet.hop_limit), (OWN_6, PEER_6, HOPS));
     assert_eq!(message_of_ipv6(&packet, packet.payload), Ok(Message::EchoReply(&echo)));
 }
 
@@ -172,8 +176,8 @@ fn nobody_is_answered_who_is_no_host_or_asks_all() {
     for source in [[0, 0, 0, 0], [127, 0, 0, 1], [224, 0, 0, 1], [255, 255, 255, 255]] {
         assert_eq!(answer_ipv4(&ipv4(source.into(), OWN, ICMP, &[]), b"echo", own, &mut buffer), None);
     }
-    assert_eq!(answer_ipv6(&ipv6(Ipv6Addr::UNSPECIFIED, OWN_6, ICMPV6, &[]), b"echo", OWN_6, &mut buffer), None);
-    assert_eq!(answer_ipv6(&ipv6(PEER_6, ALL_NODES, ICMPV6, &[]), b"echo", ALL_NODES, &mut buffer), None);
+    assert_eq!(answer_ipv6(&ipv6(Ipv6Addr::UNSPECIFIED, OWN_6, ICMPV6, &[]), b"echo", OWN_6, HOPS, &mut buffer), None);
+    assert_eq!(answer_ipv6(&ipv6(PEER_6, ALL_NODES, ICMPV6, &[]), b"echo", ALL_NODES, HOPS, &mut buffer), None);
 }
 
 /// Whether an error is sent about a packet over IPv4.
@@ -209,7 +213,7 @@ fn errors_over_ipv4_are_sent_where_the_rules_allow_it() {
 fn is_told_ipv6(packet: &Ipv6<'_>, problem: Problem, was_for_all: bool) -> bool {
     let bytes = bytes_of_ipv6(packet);
     let mut buffer = [0; LONGEST_IPV6];
-    error_about_ipv6(packet, &bytes, problem, OWN_6, was_for_all, &mut buffer).is_some()
+    error_about_ipv6(packet, &bytes, problem, OWN_6, HOPS, was_for_all, &mut buffer).is_some()
 }
 
 /// RFC 4443 §2.4 (e).
@@ -267,10 +271,11 @@ fn an_error_quotes_as_much_as_fits() {
         (Problem::Fragments, 3, 1, 0),
         (Problem::Field(42), 4, 0, 42),
     ] {
-        let length = error_about_ipv6(&packet, &bytes, problem, OWN_6, false, &mut buffer).expect("an error");
+        let length = error_about_ipv6(&packet, &bytes, problem, OWN_6, HOPS, false, &mut buffer).expect("an error");
         assert_eq!(length, LONGEST_IPV6);
         let error = Ipv6::parse(&buffer[..length]).expect("a packet");
         assert_eq!((error.source, error.destination, error.payload[0], error.payload[1]), (OWN_6, PEER_6, kind, code));
+        assert_eq!(error.hop_limit, HOPS);
         assert_eq!(error.payload[4..8], u32::to_be_bytes(rest));
         assert_eq!(error.payload[8..], bytes[..LONGEST_IPV6 - 48]);
         assert!(matches!(message_of_ipv6(&error, error.payload), Ok(Message::Error(..))));
@@ -298,12 +303,12 @@ proptest! {
         let mut buffer = [0; LONGEST_IPV6];
         let packet = ipv6(PEER_6, OWN_6, next_header, &bytes);
         let whole = bytes_of_ipv6(&packet);
-        if let Some(length) = error_about_ipv6(&packet, &whole, Problem::Port, OWN_6, false, &mut buffer) {
+        if let Some(length) = error_about_ipv6(&packet, &whole, Problem::Port, OWN_6, HOPS, false, &mut buffer) {
             let error = Ipv6::parse(&buffer[..length]).expect("a packet");
             let back = Ipv6 { source: PEER_6, destination: OWN_6, ..error };
             let again = bytes_of_ipv6(&back);
             let mut other = [0; LONGEST_IPV6];
-            prop_assert_eq!(error_about_ipv6(&back, &again, Problem::Port, OWN_6, false, &mut other), None);
+            prop_assert_eq!(error_about_ipv6(&back, &again, Problem::Port, OWN_6, HOPS, false, &mut other), None);
         }
         let _ = message_of_ipv6(&packet, &bytes);
         let _ = message_of_ipv4(&ipv4(PEER, OWN, ICMP, &bytes));

@@ -179,7 +179,7 @@ mod tests {
             }
             if let Some(segment) = classify::segment(&frame) {
                 let own = Cidr::new(segment.key.addresses(is_version_4).1, 24).expect("a network");
-                let _ = UnmatchedSegment::default().read(&frame, &segment, &Station::new(Mac::new([0; 6]), &[own]));
+                let _ = UnmatchedSegment::default().read(&frame, &segment, &Station::new(Mac::new([0; 6]), &[own], 64));
             }
         }
     }
@@ -198,7 +198,7 @@ mod tests {
             frame.extend([0xc0, 0x01, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x02, 0, 0, 0, 0, 0, 0]);
             let segment = classify::segment(&frame).expect("TCP");
             let mut unmatched = UnmatchedSegment::default();
-            let payload = unmatched.read(&frame, &segment, &Station::new(Mac::new([2; 6]), &own));
+            let payload = unmatched.read(&frame, &segment, &Station::new(Mac::new([2; 6]), &own, 64));
             payload.map(|_| unmatched.offer().options().mss)
         };
         assert_eq!(read("fd00::1", "fd00::2"), Some(Some(1220)));

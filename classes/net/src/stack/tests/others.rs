@@ -224,18 +224,23 @@ fn datagrams_are_answered_at_each_of_many_addresses() {
     }
 }
 
-/// RFC 4861 §6.3.4: packets begin with the hop limit that a router says, those of connections too,
-/// whoever opens them.
-#[test]
-fn connections_begin_with_the_hop_limit_that_a_router_says() {
+/// Lets a router say the hop limit 37.
+fn say_hop_limit(lan: &mut Lan) {
     let (router, all_nodes) = (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9), Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1));
-    let mut lan = Lan::fixed(4);
-    lan.stack.listen(80);
     lan.pass(3000);
     let told = [134, 0, 0, 0, 37, 0, 0x07, 0x08, 0, 0, 0, 0, 0, 0, 0, 0];
     lan.wire.to_stack.push_back(frame_6([0x33, 0x33, 0, 0, 0, 1], [router, all_nodes], 58, 2, &told));
     lan.pass(5);
     lan.seen.clear();
+}
+
+/// RFC 4861 §6.3.4: packets begin with the hop limit that a router says, those of connections too,
+/// whoever opens them.
+#[test]
+fn connections_begin_with_the_hop_limit_that_a_router_says() {
+    let mut lan = Lan::fixed(4);
+    lan.stack.listen(80);
+    say_hop_limit(&mut lan);
     let handle = lan.connect(ADDRESS_6, 50_001);
     let IpAddr::V6(host) = HOST_6.into() else { panic!("it is of IPv6") };
     lan.stack.connect((host, 7).into()).expect("there is a place");
@@ -245,4 +250,29 @@ fn connections_begin_with_the_hop_limit_that_a_router_says() {
     let mut said: Vec<_> = lan.seen.iter().filter(of_tcp).map(|frame| (frame[67] & (SYN | ACK), frame[21])).collect();
     said.sort_unstable();
     assert_eq!(said, [(SYN, 37), (SYN | ACK, 37)]);
+}
+
+/// RFC 4861 §6.3.4, of answers: of a bound port, to a ping, and that a port is not bound. It holds
+/// when addresses change too.
+#[test]
+fn answers_begin_with_the_hop_limit_that_a_router_says() {
+    let (IpAddr::V6(host), IpAddr::V6(own)) = (HOST_6.into(), ADDRESS_6.into()) else { panic!("they are of IPv6") };
+    let mut lan = Lan::fixed(0);
+    lan.stack.bind(7);
+    say_hop_limit(&mut lan);
+    for other in [false, true] {
+        for (protocol, place, question, answer) in [
+            (17, 6, &[3, 231, 0, 7, 0, 10, 0, 0, b'h', b'i'][..], &[0, 7, 3, 231][..]),
+            (58, 2, &[128, 0, 0, 0, 0, 1, 0, 1], &[129, 0]),
+            (17, 6, &[3, 231, 0, 8, 0, 10, 0, 0, b'h', b'i'], &[1, 4]),
+        ] {
+            lan.seen.clear();
+            lan.wire.to_stack.push_back(frame_6(MAC, [host, own], protocol, place, question));
+            lan.pass(2);
+            let is_answer = |frame: &&Vec<u8>| frame[12..14] == [0x86, 0xdd] && frame[54..].starts_with(answer);
+            let said = lan.seen.iter().find(is_answer).expect("an answer")[21];
+            assert_eq!(said, 37, "{answer:?}, addresses changed: {other}");
+        }
+        lan.stack.note_addresses();
+    }
 }
