@@ -161,9 +161,7 @@ impl<'a> Server<'a> {
         places: &'a mut [Place],
     ) -> Result<Self, Unusable> {
         let Settings { own, first, last, router, .. } = settings;
-        let is_of_network = |address| {
-            is_host(address) && own.contains(address) && !own.is_everybody(address) && !is_network(own, address)
-        };
+        let is_of_network = |address| is_host_of(own, address);
         if !is_of_network(first) || !is_of_network(last) || first > last {
             return Err(Unusable::Range);
         }
@@ -243,7 +241,7 @@ impl<'a> Server<'a> {
                 self.free(&question.client);
                 None
             }
-            Call::Inform if is_for_this && !question.own.is_unspecified() => {
+            Call::Inform if is_for_this && is_host_of(self.settings.own, question.own) => {
                 self.answer(&question, message::ACK, None, buffer)
             }
             Call::Decline | Call::Inform => None,
@@ -311,12 +309,18 @@ impl<'a> Server<'a> {
         // RFC 2131 §4.1: a refusal is for all, since the client's address may be another one's.
         let (link, address) = match address {
             _ if kind == message::NAK => (LinkAddress::BROADCAST, Ipv4Addr::BROADCAST),
-            _ if !question.own.is_unspecified() => (question.link, question.own),
+            // To another network the station would pass the answer on, were it a router.
+            _ if is_host_of(self.settings.own, question.own) => (question.link, question.own),
             Some(address) if !question.wants_broadcast => (question.link, address),
             _ => (LinkAddress::BROADCAST, Ipv4Addr::BROADCAST),
         };
         Some(Answer { link, address, length })
     }
+}
+
+/// Returns whether `address` can be that of one host of the network.
+fn is_host_of(network: Cidr<Ipv4Addr>, address: Ipv4Addr) -> bool {
+    is_host(address) && network.contains(address) && !network.is_everybody(address) && !is_network(network, address)
 }
 
 /// Returns whether all bits of `address` behind the prefix are zeros, in a network that has more

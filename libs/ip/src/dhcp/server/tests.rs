@@ -141,6 +141,25 @@ fn a_client_gets_what_it_had_and_others_what_was_unused_for_longest() {
     assert_eq!(lease(&mut server, 9, second(2000)), Some(address(102)));
 }
 
+/// An answer goes to the address that a client says to have (RFC 2131 §4.1), which would be
+/// anybody's if the station that it names passed it on.
+#[test]
+fn no_answer_goes_to_another_network() {
+    let mut server = server(100, 110);
+    let mut buffer = [0; LONGEST_ANSWER];
+    let own = [address(77), address(255), address(0), Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(224, 0, 0, 1)];
+    for (own, is_of_network) in own.into_iter().zip([true, false, false, false, false]) {
+        let discover = Request { own, ..request(Kind::Discover, 1, None, None) };
+        let (to, offer) = ask(&mut server, discover, NOW).expect("an offer");
+        assert_eq!((to.link, to.address), (station(1), if is_of_network { own } else { offer.address }));
+        let mut inform = [0; dhcp::LONGEST];
+        discover.write(&mut inform).expect("it fits");
+        inform[242] = 8;
+        let to = server.receive(&inform, NOW, &mut buffer).map(|to| (to.link, to.address));
+        assert_eq!(to, is_of_network.then_some((station(1), own)), "{own} asks for settings only");
+    }
+}
+
 #[test]
 fn settings_that_contradict_themselves_are_none() {
     let unusable = |settings: Settings, reserved: &[(LinkAddress, Ipv4Addr)]| {
