@@ -191,6 +191,28 @@ fn clients_that_keep_their_connections_do_not_keep_others_out() {
     });
 }
 
+/// More connections than there are places, each of which asks again as soon as it has its answer,
+/// as those of a proxy do: none of them ever rests.
+#[test]
+fn clients_that_ask_without_pause_do_not_keep_others_out() {
+    let _turn = turn();
+    on_a_wire(Boot::system("web"), |machine| {
+        machine.wait_for_web();
+        let url = machine.url("/favicon.svg");
+        let before = machine.status().counter("http", "connections");
+        let mut load = Background::start("wrk", &["-t1", "-c400", "-d300s", "--timeout", "60s", &url]);
+        while machine.status().counter("http", "connections") < before + 400 {
+            assert!(load.is_running(), "the load ended, and others had no turn");
+        }
+        for _ in 0..4 {
+            assert_eq!(curl(&url, &[]).status, 200);
+            assert!(load.is_running(), "the load ended before somebody else had a turn");
+        }
+        drop(load);
+        machine.is_unharmed();
+    });
+}
+
 /// Asks for a page on a connection that stays; whether the answer came whole.
 fn ask(stream: &mut TcpStream) -> bool {
     let mut answer = vec![];
