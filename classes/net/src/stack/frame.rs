@@ -43,7 +43,7 @@ pub(super) struct Route {
 struct Head([u8; LONGEST]);
 
 /// Returns how many bytes of payload and options a peer takes that does not say (RFC 9293 §3.7.1).
-pub(super) fn usual_segment(is_version_4: bool) -> u16 {
+pub(super) const fn usual_segment(is_version_4: bool) -> u16 {
     if is_version_4 { 536 } else { 1220 }
 }
 

@@ -16,7 +16,7 @@ pub(super) mod unmatched;
 
 use super::classify::{self, Key, Segment};
 use super::cookie::Cookies;
-use super::frame::LONGEST_PACKET;
+use super::frame::{LONGEST_PACKET, usual_segment};
 use super::promises::Promises;
 use super::settings::Settings;
 use super::spent_cookies::SpentCookies;
@@ -49,7 +49,7 @@ const RETRY: Duration = Duration::from_millis(20);
 
 /// Bytes that a peer has to acknowledge to get on, where they are not all: as many as one takes in
 /// a segment that does not say, over IPv4 (RFC 9293 §3.7.1).
-const SHORTEST_STEP: u32 = 536;
+const SHORTEST_STEP: u32 = usual_segment(true) as u32;
 
 /// Segments that one connection sends in a row before others get their turn: fewer in tests, which
 /// have not that many buffers.
