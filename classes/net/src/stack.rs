@@ -153,7 +153,12 @@ impl Secrets {
 
 impl Stack {
     /// A stack on `client`.
+    ///
+    /// # Panics
+    ///
+    /// The settings have connections that could receive nothing.
     pub fn new(client: Client, settings: Settings) -> Self {
+        settings.check();
         let clock = Clock::new();
         let now = time::now();
         let mac = client.mac();
@@ -174,6 +179,10 @@ impl Stack {
     }
 
     /// Accepts TCP connections on `port`.
+    ///
+    /// # Panics
+    ///
+    /// The port is 0, or [`Settings::connections`] is.
     pub fn listen(&mut self, port: u16) {
         self.tcp.listen(port, false);
     }
@@ -181,6 +190,10 @@ impl Stack {
     /// Accepts TCP connections on `port` whose clients speak first, as HTTP's do: a connection
     /// begins with what its client sends, and before that takes no place. A client that waits for
     /// this side's first words would never get any.
+    ///
+    /// # Panics
+    ///
+    /// The port is 0, or [`Settings::connections`] is.
     pub fn listen_for_requests(&mut self, port: u16) {
         self.tcp.listen(port, true);
     }
@@ -206,6 +219,10 @@ impl Stack {
     }
 
     /// Receives datagrams on `port`.
+    ///
+    /// # Panics
+    ///
+    /// The port is 0.
     pub fn bind(&mut self, port: u16) {
         self.ports.bind(port);
     }

@@ -68,6 +68,14 @@ impl Cidr<Ipv4Addr> {
     pub fn is_everybody(self, destination: Ipv4Addr) -> bool {
         self.length < 31 && self.contains(destination) && destination.to_bits() | self.mask() == u32::MAX
     }
+
+    /// Returns whether `address` can be that of a host of this network: one of its addresses that
+    /// means neither everybody nor, with zeros behind the prefix, the network itself (RFC 1122
+    /// §3.2.1.3; RFC 3021 §2.1).
+    pub fn has_host(self, address: Ipv4Addr) -> bool {
+        let is_network = self.length < 31 && address.to_bits() & !self.mask() == 0;
+        is_host(address) && self.contains(address) && !self.is_everybody(address) && !is_network
+    }
 }
 
 impl Cidr {
@@ -142,6 +150,23 @@ mod tests {
         assert!(network("10.0.0.1/0").contains(address("192.0.2.1")));
         assert!(!network("10.0.0.1/32").contains(address("10.0.0.2")));
         assert!(!network("10.0.0.1/31").is_everybody(address("10.0.0.1")));
+    }
+
+    #[test]
+    fn hosts_of_a_network_have_addresses_of_their_own() {
+        for (own, other, expected) in [
+            ("10.1.2.3/20", "10.1.15.254", true),
+            ("10.1.2.3/20", "10.1.15.255", false),
+            ("10.1.2.3/20", "10.1.0.0", false),
+            ("10.1.2.3/20", "10.1.16.1", false),
+            ("10.0.0.0/31", "10.0.0.0", true),
+            ("10.0.0.0/31", "10.0.0.1", true),
+            ("10.0.0.1/32", "10.0.0.1", true),
+            ("10.0.0.1/0", "192.0.2.1", true),
+            ("10.0.0.1/0", "127.0.0.1", false),
+        ] {
+            assert_eq!(network(own).has_host(address(other)), expected, "{own} {other}");
+        }
     }
 
     #[test]

@@ -67,6 +67,7 @@ pub struct Datagram<'a> {
 
 impl Ports {
     pub(super) fn bind(&mut self, port: u16) {
+        assert!(port != 0, "port 0 is no port to bind");
         let port = port.to_be();
         if let Some(place) = self.ports.iter_mut().find(|place| **place == 0 || **place == port) {
             *place = port;

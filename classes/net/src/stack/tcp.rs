@@ -153,6 +153,11 @@ impl Tcp {
     /// Listens on `port`, whose clients speak first if it `awaits_request`.
     #[inline(never)]
     pub(super) fn listen(&mut self, port: u16, awaits_request: bool) {
+        assert!(port != 0, "port 0 is no port to listen on");
+        assert!(
+            self.table.len() != 0,
+            "nobody who connects to port {port} could be served: the stack's settings have 0 connections"
+        );
         if let Some(place) = self.listeners.iter_mut().find(|place| [0, port].contains(&place.port)) {
             *place = Listener { port, awaits_request };
             self.syn_queue.begin_listening(awaits_request);

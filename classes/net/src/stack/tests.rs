@@ -369,6 +369,30 @@ fn wrong_checksums_are_dropped_and_counted() {
 }
 
 #[test]
+#[should_panic(expected = "nobody who connects to port 80 could be served")]
+fn who_listens_has_places_for_connections() {
+    Lan::fixed(0).stack.listen(80);
+}
+
+#[test]
+#[should_panic(expected = "port 0 is no port to listen on")]
+fn who_listens_does_so_on_a_port() {
+    Lan::fixed(1).stack.listen_for_requests(0);
+}
+
+#[test]
+#[should_panic(expected = "port 0 is no port to bind")]
+fn who_receives_datagrams_does_so_on_a_port() {
+    Lan::fixed(0).stack.bind(0);
+}
+
+#[test]
+#[should_panic(expected = "`receive_buffer` is 0 bytes")]
+fn connections_have_room_for_what_comes() {
+    Lan::new(super::Settings { connections: 1, receive_buffer: 0, ..super::Settings::default() });
+}
+
+#[test]
 fn without_an_address_it_asks_for_one() {
     let mut lan = Lan::new(super::Settings::default());
     lan.pass(20);

@@ -20,7 +20,6 @@ mod message;
 #[cfg(test)]
 mod tests;
 
-use crate::address::is_host;
 use crate::{Cidr, Instant, LinkAddress};
 use core::net::Ipv4Addr;
 use core::time::Duration;
@@ -161,8 +160,7 @@ impl<'a> Server<'a> {
         places: &'a mut [Place],
     ) -> Result<Self, Unusable> {
         let Settings { own, first, last, router, .. } = settings;
-        let is_of_network = |address| is_host_of(own, address);
-        if !is_of_network(first) || !is_of_network(last) || first > last {
+        if !own.has_host(first) || !own.has_host(last) || first > last {
             return Err(Unusable::Range);
         }
         let is_taken = |address: Ipv4Addr| address == own.address() || router == Some(address);
@@ -176,7 +174,7 @@ impl<'a> Server<'a> {
         }
         let mut this = Self { settings, places, reserved: [None; RESERVATIONS], tally: Tally::default() };
         for (station, address) in reserved {
-            if !is_of_network(address) || is_taken(address) || this.is_reserved(address) {
+            if !own.has_host(address) || is_taken(address) || this.is_reserved(address) {
                 return Err(Unusable::Reservation(address));
             }
             let place = this.reserved.iter_mut().find(|place| place.is_none());
@@ -241,7 +239,7 @@ impl<'a> Server<'a> {
                 self.free(&question.client);
                 None
             }
-            Call::Inform if is_for_this && is_host_of(self.settings.own, question.own) => {
+            Call::Inform if is_for_this && self.settings.own.has_host(question.own) => {
                 self.answer(&question, message::ACK, None, buffer)
             }
             Call::Decline | Call::Inform => None,
@@ -310,21 +308,10 @@ impl<'a> Server<'a> {
         let (link, address) = match address {
             _ if kind == message::NAK => (LinkAddress::BROADCAST, Ipv4Addr::BROADCAST),
             // To another network the station would pass the answer on, were it a router.
-            _ if is_host_of(self.settings.own, question.own) => (question.link, question.own),
+            _ if self.settings.own.has_host(question.own) => (question.link, question.own),
             Some(address) if !question.wants_broadcast => (question.link, address),
             _ => (LinkAddress::BROADCAST, Ipv4Addr::BROADCAST),
         };
         Some(Answer { link, address, length })
     }
-}
-
-/// Returns whether `address` can be that of one host of the network.
-fn is_host_of(network: Cidr<Ipv4Addr>, address: Ipv4Addr) -> bool {
-    is_host(address) && network.contains(address) && !network.is_everybody(address) && !is_network(network, address)
-}
-
-/// Returns whether all bits of `address` behind the prefix are zeros, in a network that has more
-/// than two hosts.
-fn is_network(network: Cidr<Ipv4Addr>, address: Ipv4Addr) -> bool {
-    network.length() < 31 && address.to_bits() & u32::MAX.checked_shr(network.length().into()).unwrap_or(0) == 0
 }
