@@ -12,7 +12,8 @@ const _: () = assert!(size_of::<DmaDescriptor>() == DMA_ENTRY_SIZE as usize);
 pub struct Descriptor {
     /// Offset of the buffer in its data region.
     pub offset: u32,
-    /// Bytes in it: packet header and frame. 0 for an empty buffer.
+    /// Bytes in it: packet header and frame. 0 for an empty buffer, or with [`flags::REFUSED`] when
+    /// it was dropped: milliseconds, modulo 2¹⁶.
     pub length: u16,
     /// [`flags`].
     pub flags: u16,
@@ -81,8 +82,9 @@ pub trait BufferEntry: Entry {
     /// Returns offset, length and flags.
     fn parts(self) -> Descriptor;
 
-    /// Returns the entry with the mark [`flags::REFUSED`], where somebody may look at that.
-    fn refused(self) -> Self;
+    /// Returns the entry with the mark [`flags::REFUSED`] of something dropped at this millisecond,
+    /// where somebody may look at that.
+    fn refused(self, at: u16) -> Self;
 }
 
 impl BufferEntry for Descriptor {
@@ -104,8 +106,8 @@ impl BufferEntry for Descriptor {
     }
 
     #[inline(always)]
-    fn refused(self) -> Self {
-        Self { flags: self.flags | flags::REFUSED, ..self }
+    fn refused(self, at: u16) -> Self {
+        Self { length: at, flags: self.flags | flags::REFUSED, ..self }
     }
 }
 
@@ -130,7 +132,7 @@ impl BufferEntry for DmaDescriptor {
 
     /// A driver drops no frames.
     #[inline(always)]
-    fn refused(self) -> Self {
+    fn refused(self, _: u16) -> Self {
         self
     }
 }

@@ -340,7 +340,7 @@ impl Stack {
                 (frame, is_verified) = (self.host.whole(), true);
             }
             if is_refused {
-                packet.refuse();
+                packet.mark_refused(now);
             }
         }
         self.counts.received += received;

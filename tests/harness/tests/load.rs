@@ -316,6 +316,8 @@ fn the_status_page_tells_of_an_overload_and_of_its_end() {
         let after = machine.status();
         let refusals = [&before, &after].map(|status| status.counter("http", "attempts_refused"));
         assert_eq!(refusals[0], refusals[1], "everybody is let in at once");
+        let drops = [&before, &after].map(|status| status.counter("nic0_rx", "drops_syns"));
+        assert_eq!(drops[0], drops[1], "nobody's SYN is dropped before the server sees it");
         assert_eq!(after.counter("http", "resets"), 0);
         machine.is_unharmed();
     });

@@ -61,8 +61,8 @@ impl<E: BufferEntry> Packet<'_, E> {
 
     /// Has the buffer go back with the mark of a SYN that was dropped unread.
     #[cfg(feature = "stack")]
-    pub(crate) fn refuse(mut self) {
-        self.empty = self.empty.refused();
+    pub(crate) fn mark_refused(mut self, now: culm::time::Instant) {
+        self.empty = self.empty.refused(now.since_start().as_millis() as u16);
     }
 
     /// Returns the packet header.

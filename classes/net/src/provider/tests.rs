@@ -269,7 +269,7 @@ fn exhaust(entry: Descriptor, large: u32) -> [u32; 2] {
 #[test]
 fn a_mark_of_a_refused_syn_is_overlooked() {
     let (mut port, [mut receiving, _]) = hostile(0);
-    receiving.send(&[Descriptor::empty(0).refused()]);
+    receiving.send(&[Descriptor::empty(0).refused(1)]);
     port.mark_due(Channels::NONE);
     port.begin();
     assert!(port.deliver_bytes(PacketHeader::default(), &[0; 60], Beginning::default()));

@@ -16,7 +16,7 @@ use culm::{Channels, Link, Progress, Region};
 use culm_lending::Stash;
 use culm_net::descriptor::flags::{CONTINUES, REFUSED};
 use culm_net::slots::LARGEST_PACKET;
-use culm_net::{Descriptor, HEADROOM, MIN_PACKET, Slots};
+use culm_net::{BufferEntry, Descriptor, HEADROOM, MIN_PACKET, Slots};
 
 /// The client's side of the copier: its queues, its buffers, and their memory.
 struct Side {
@@ -34,6 +34,8 @@ pub struct Copier {
     /// Buffers that the client returned with the mark [`REFUSED`], for which none went to the
     /// virtualiser with it yet.
     refused: u32,
+    /// When the last of those was dropped that it returned so.
+    refused_at: u16,
     /// Whether the client has notified since it was last looked at.
     client_notified: bool,
     tally: Tally,
@@ -65,7 +67,7 @@ impl Copier {
             slots: client_slots,
         };
         let stash = Stash::new(client_slots);
-        Self { device, client, stash, refused: 0, client_notified: true, tally: Tally::default() }
+        Self { device, client, stash, refused: 0, refused_at: 0, client_notified: true, tally: Tally::default() }
     }
 
     /// Marks the client if it notified.
@@ -165,7 +167,11 @@ impl Copier {
         loop {
             let Some(buffer) = self.client.link.input.pop() else { return self.stash.take(large) };
             let is_marked = buffer.flags == REFUSED;
-            self.refused += u32::from(is_marked);
+            if is_marked {
+                // No more than the client can have.
+                self.refused = (self.refused + 1).min(self.client.slots.count());
+                self.refused_at = buffer.length;
+            }
             if self.client.slots.number(buffer.offset).is_none() | (buffer.flags != 0 && !is_marked) {
                 self.tally.buffers_refused += 1;
             } else if self.client.slots.is_large_at(buffer.offset) == large {
@@ -190,7 +196,8 @@ impl Copier {
             }
             // The virtualiser's queue has space for all buffers that it lends, so this push does
             // not fail.
-            let _ = self.device.link.output.push(Descriptor::empty(piece.offset));
+            let empty = self.returned(piece.offset);
+            let _ = self.device.link.output.push(empty);
             let sane = bytes >= least && bytes <= self.device.slots.buffer_size() && length + bytes <= LARGEST_PACKET;
             let copied = sane
                 && offset.is_some_and(|offset| {
@@ -231,11 +238,7 @@ impl Copier {
         let copied = from.copy(frame.offset as usize, to, offset as usize, length).is_ok();
         // The virtualiser's queue has space for all buffers that it lends, so this push does not
         // fail.
-        let mut empty = Descriptor::empty(frame.offset);
-        if self.refused > 0 {
-            self.refused -= 1;
-            empty.flags = REFUSED;
-        }
+        let empty = self.returned(frame.offset);
         let _ = self.device.link.output.push(empty);
         if copied && self.client.link.output.push(Descriptor { offset, ..frame }).is_ok() {
             self.tally.packets += 1;
@@ -246,6 +249,18 @@ impl Copier {
             self.tally.invalid += 1;
         }
         true
+    }
+
+    /// Returns the entry by which the device's buffer at `offset` goes back, with one of the marks
+    /// that are to be passed on.
+    #[inline(always)]
+    fn returned(&mut self, offset: u32) -> Descriptor {
+        let empty = Descriptor::empty(offset);
+        if self.refused == 0 {
+            return empty;
+        }
+        self.refused -= 1;
+        empty.refused(self.refused_at)
     }
 
     /// Skips an entry that names no buffer, and keeps the client's buffer at `offset`. Returns

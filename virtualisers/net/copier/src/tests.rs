@@ -121,6 +121,33 @@ fn what_the_client_says_of_syns_is_passed_on() {
     }
 }
 
+/// Each mark goes with the next buffer that goes back, whatever lay in it, and none to another
+/// life.
+#[test]
+fn marks_do_not_pile_up() {
+    let mut world = World::with_large(1);
+    let marked = |offset| Descriptor { offset, length: 7, flags: REFUSED };
+    for _ in 0..5 {
+        world.client.send(&[marked(large(0))]);
+        pass_pieces(&mut world, 0, &[5; 3000]);
+        world.provide(&[0]);
+        world.turn();
+        assert_eq!(world.client.take().len(), 1);
+        assert_eq!(world.virtualiser.take(), [marked(0), Descriptor::empty(SIZE)]);
+    }
+    // A frame that is larger than any that is provided has the marked one looked past.
+    world.client.send(&[marked(SIZE)]);
+    pass_pieces(&mut world, 0, &[5; 3000]);
+    world.turn();
+    assert!(world.client.take().is_empty());
+    world.client = Peer::new(world.connection.client_filled, world.connection.client_free);
+    world.settle();
+    world.provide(&[large(0), 0]);
+    world.turn();
+    assert_eq!(world.client.take().len(), 1);
+    assert_eq!(world.virtualiser.take(), [Descriptor::empty(0), Descriptor::empty(SIZE)]);
+}
+
 #[test]
 fn without_a_buffer_frames_wait_and_nothing_is_lost() {
     let mut world = World::new();

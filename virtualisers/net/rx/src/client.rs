@@ -4,7 +4,6 @@ use culm::connection::NetRxClient;
 use culm::link::{Event, Link};
 use culm::time::{self, Duration, Instant};
 use culm_lending::{Allowance, LinkAccount};
-use culm_net::descriptor::flags::REFUSED;
 use culm_net::{Descriptor, Mac};
 
 /// SYNs that are dropped here for one that the client dropped: most of them, where it drops many,
@@ -33,8 +32,9 @@ pub(crate) struct Client {
     pub(crate) is_promiscuous: bool,
     /// Buffers that it holds.
     pub(crate) held: u32,
-    /// SYNs for it that may be dropped before it sees them, until a time, as it has said last.
+    /// How many SYNs for it may still be dropped unseen, by its last marks.
     unwanted_syns: u32,
+    /// Until when they may.
     unwanted_until: Instant,
     /// Work without use that it may still cause.
     pub(crate) allowance: Allowance,
@@ -68,14 +68,18 @@ impl Client {
         given
     }
 
-    /// Takes note of what the client said with the buffers that it returned last: `flags` is the
-    /// sum of theirs.
+    /// Takes note of how many of the buffers that the client returned had the mark of a SYN that it
+    /// dropped, and of the millisecond of the last.
     #[inline(always)]
-    pub(crate) fn note_refused(&mut self, flags: u32) {
+    pub(crate) fn note_refused(&mut self, marks: u32, last: u16) {
         self.unwanted_syns = 0;
-        if flags > 0 {
-            self.unwanted_syns = (flags / u32::from(REFUSED) * SYNS_EACH).min(MAX_SYNS);
-            self.unwanted_until = time::now() + MEMORY;
+        if marks > 0 {
+            let now = time::now();
+            let age = Duration::from_millis((now.since_start().as_millis() as u16).wrapping_sub(last).into());
+            if age < MEMORY {
+                self.unwanted_syns = (marks * SYNS_EACH).min(MAX_SYNS);
+                self.unwanted_until = now + (MEMORY - age);
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use culm::time::{self, Duration};
 use culm_lending::Shares;
 use culm_net::descriptor::flags::REFUSED;
 use culm_net::testing::{Peer, frame, memory, ring, write_packet};
-use culm_net::{Descriptor, DmaDescriptor, Mac};
+use culm_net::{BufferEntry, Descriptor, DmaDescriptor, Mac};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -145,6 +145,10 @@ fn syn(to: Mac) -> Vec<u8> {
     syn_over(4, to)
 }
 
+fn millisecond() -> u16 {
+    time::now().since_start().as_millis() as u16
+}
+
 impl World {
     /// A client returns all that it has, the first of it with these flags.
     fn give_back(&mut self, client: usize, flags: u16) -> usize {
@@ -152,6 +156,7 @@ impl World {
         let mut returned: Vec<_> = packets.iter().map(|packet| Descriptor::empty(packet.offset)).collect();
         if let Some(first) = returned.first_mut() {
             first.flags = flags;
+            first.length = millisecond();
         }
         self.clients[client].send(&returned);
         self.virtualiser.mark_due(channels(&[1 + client as u32]));
@@ -182,6 +187,69 @@ fn a_client_that_drops_syns_gets_fewer_until_it_returns_something_else() {
     set_time(time::now() + Duration::from_millis(20));
     pass(&mut world, &syn(mac(0)));
     assert_eq!(world.give_back(0, 0), 1, "it may have places by now");
+}
+
+/// The client's last words of an overload may lie in its queue until something else comes.
+#[test]
+fn what_a_client_said_long_ago_of_syns_is_not_believed() {
+    let mut world = World::new(1);
+    let pass = |world: &mut World, frame: &[u8]| {
+        world.receive(frame);
+        world.turn();
+        world.driver_turn();
+    };
+    for (wait, passed) in [(19, 0), (20, 1), (3_600_000, 1)] {
+        set_time(time::now() + Duration::from_millis(100));
+        pass(&mut world, &syn(mac(0)));
+        let packets = world.clients[0].take();
+        world.clients[0].send(&[Descriptor::empty(packets[0].offset).refused(millisecond())]);
+        set_time(time::now() + Duration::from_millis(wait));
+        pass(&mut world, &syn(mac(0)));
+        assert_eq!(world.give_back(0, 0), passed, "after {wait} ms");
+    }
+}
+
+#[test]
+fn what_a_client_said_of_syns_is_forgotten_with_it() {
+    let mut world = World::new(1);
+    let pass = |world: &mut World, frame: &[u8]| {
+        world.receive(frame);
+        world.turn();
+        world.driver_turn();
+    };
+    pass(&mut world, &syn(mac(0)));
+    assert_eq!(world.give_back(0, REFUSED), 1);
+    world.clients[0] = peer(world.client_connections[0].filled, world.client_connections[0].free);
+    world.virtualiser.mark_due(channels(&[1]));
+    world.settle();
+    pass(&mut world, &syn(mac(0)));
+    assert_eq!(world.give_back(0, 0), 1);
+}
+
+#[test]
+fn of_many_syns_that_a_client_dropped_it_is_asked_again_after_sixty_four() {
+    let mut world = World::new(1);
+    let pass = |world: &mut World, frame: &[u8]| {
+        world.receive(frame);
+        world.turn();
+        world.driver_turn();
+    };
+    for (marks, dropped) in [(2, 32), (4, 64), (6, 64)] {
+        let mut held = Vec::new();
+        for _ in 0..marks {
+            pass(&mut world, &syn(mac(0)));
+            held.extend(world.clients[0].take());
+        }
+        assert_eq!(held.len(), marks);
+        let at = millisecond();
+        world.clients[0]
+            .send(&held.iter().map(|packet| Descriptor::empty(packet.offset).refused(at)).collect::<Vec<_>>());
+        let sent = (1..).find(|_| {
+            pass(&mut world, &syn(mac(0)));
+            world.give_back(0, 0) == 1
+        });
+        assert_eq!(sent, Some(dropped + 1), "{marks} marks");
+    }
 }
 
 /// Whatever might be something else is passed on.

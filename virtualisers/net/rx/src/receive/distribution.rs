@@ -282,7 +282,8 @@ impl Distribution {
         let (slots, record, mut held) = (stock.slots, stock.holders, before);
         let mut idle = core::mem::take(&mut stock.idle);
         let known = client.link.input.available();
-        let mut flags = 0;
+        // The sum of all flags, of which there is one at most.
+        let (mut flags, mut last) = (0, 0);
         for entry in client.link.input.drain(known) {
             // All buffers are small ones.
             let number = slots.candidate(entry.offset);
@@ -292,6 +293,7 @@ impl Distribution {
             {
                 stock.shares.repay(&mut held);
                 flags += u32::from(entry.flags);
+                last = if entry.flags == 0 { last } else { entry.length };
                 let others = record.get().without(index);
                 record.set(others);
                 if others == Holders::NOBODY {
@@ -311,7 +313,7 @@ impl Distribution {
         let returned = before - held;
         stock.lent -= returned;
         if returned > 0 {
-            client.note_refused(flags);
+            client.note_refused(flags / u32::from(REFUSED), last);
         }
         client.allowance.earn(2 * returned);
         self.disconnected.set(index, !client.link.is_live());
