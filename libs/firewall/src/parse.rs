@@ -117,7 +117,7 @@ impl Parser {
 
     /// Reads what follows `default`.
     fn default(&mut self, line: &mut Line<'_>, first: &Token<'_>) -> Result<(), Problem> {
-        let token = line.take().ok_or_else(|| line.missing("an action").help("write `default deny`"))?;
+        let token = line.take().ok_or_else(|| line.missing("an action", "write `default deny`"))?;
         let action = match token.text {
             "allow" => Action::Allow,
             "deny" => Action::Deny,
@@ -144,7 +144,9 @@ impl Parser {
         parts: fn(&Self, &mut Line<'_>) -> Result<Vec<T>, Problem>,
         content: fn(Vec<T>) -> Content,
     ) -> Result<(), Problem> {
-        let name = line.take().ok_or_else(|| line.missing("the name of a group"))?;
+        let name = line.take().ok_or_else(|| {
+            line.missing("the name of a group", "write `addresses servers = 10.0.0.1` or `ports web = 80,443`, say")
+        })?;
         let text = name.text;
         if !is_name(text) || RESERVED.contains(&text) {
             let problem = Problem::new(name.span(), format!("a group cannot be called `{text}`"));
@@ -163,7 +165,7 @@ impl Parser {
             return Err(problem.help("give the group another name"));
         }
         if line.take_if("=").is_none() {
-            return Err(line.missing("`=`").help(format!("write `{text} =` and then what is in the group")));
+            return Err(line.missing("`=`", format!("write `{text} =` and then what is in the group")));
         }
         let parts = parts(self, line)?;
         end(line)?;
@@ -172,16 +174,18 @@ impl Parser {
         Ok(())
     }
 
-    /// Reads parts that commas separate. `read` adds those of one word, each with its place.
+    /// Reads parts that commas separate, of which messages have a name and an example. `read` adds
+    /// those of one word, each with its place.
     fn list<T>(
         line: &mut Line<'_>,
-        what: &str,
+        (what, example): (&str, &str),
         mut read: impl FnMut(&Token<'_>, &mut Vec<(T, Range<usize>)>) -> Result<(), Problem>,
     ) -> Result<Vec<(T, Range<usize>)>, Problem> {
         let mut parts = Vec::new();
         loop {
             let token = line.take().filter(|token| !matches!(token.text, "," | "="));
-            let token = token.ok_or_else(|| line.missing(what))?;
+            let token =
+                token.ok_or_else(|| line.missing(what, format!("write `{example}`, say; commas separate several")))?;
             read(&token, &mut parts)?;
             // The list of one line repeats a long group this often at most.
             if parts.len() > MAX_RANGES {
@@ -195,7 +199,7 @@ impl Parser {
 
     /// Reads a list of addresses, which may name groups.
     fn address_parts(&self, line: &mut Line<'_>) -> Result<Vec<Span>, Problem> {
-        let parts = Self::list(line, "an address", |token, parts| {
+        let parts = Self::list(line, ("an address", "10.0.0.1"), |token, parts| {
             match self.find(token, "addresses", "10.0.0.1")? {
                 Some(Content::Addresses(group)) => parts.extend(group.iter().map(|part| (*part, token.span()))),
                 Some(Content::Ports(_)) => return Err(other_kind(token, "ports", "addresses")),
@@ -218,7 +222,7 @@ impl Parser {
 
     /// Reads a list of ports, which may name groups.
     fn port_parts(&self, line: &mut Line<'_>) -> Result<Vec<(u16, u16)>, Problem> {
-        let parts = Self::list(line, "a port", |token, parts| {
+        let parts = Self::list(line, ("a port", "8080"), |token, parts| {
             match self.find(token, "ports", "8080")? {
                 Some(Content::Ports(group)) => parts.extend(group.iter().map(|part| (*part, token.span()))),
                 Some(Content::Addresses(_)) => return Err(other_kind(token, "addresses", "ports")),

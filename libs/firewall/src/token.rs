@@ -2,6 +2,7 @@
 
 use crate::Problem;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -101,10 +102,10 @@ impl<'a> Line<'a> {
         self.next.checked_sub(1).and_then(|at| self.tokens.get(at)).map_or(self.span(), Token::span)
     }
 
-    /// Returns a problem about what is missing behind the word that was taken last.
-    pub fn missing(&self, what: &str) -> Problem {
+    /// Returns a problem about what is missing behind the word that was taken last, and `help`.
+    pub fn missing(&self, what: &str, help: impl Into<String>) -> Problem {
         let last = self.next.checked_sub(1).and_then(|at| self.tokens.get(at)).map_or("", |token| token.text);
-        Problem::new(self.last_span(), format!("after `{last}` {what} is missing"))
+        Problem::new(self.last_span(), format!("after `{last}` {what} is missing")).help(help)
     }
 }
 

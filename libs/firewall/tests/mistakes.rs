@@ -37,6 +37,10 @@ fn each_mistake_has_its_message() {
             std::fs::write(&expected, &found).expect("it can be written");
         }
         let expected = std::fs::read_to_string(&expected).unwrap_or_default();
+        // Each says what to do.
+        if found.matches("error:").count() != found.matches("help:").count() {
+            _ = writeln!(wrong, "advice lacks in {name}:\n{found}");
+        }
         if found.is_empty() || found != expected {
             _ = writeln!(wrong, "of {name} is said:\n{found}");
         }

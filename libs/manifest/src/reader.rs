@@ -174,9 +174,10 @@ impl<'a> TableReader<'a> {
     }
 
     fn unknown_key(&self, entry: &Entry<'_>) -> Problem {
-        Problem::new(entry.key.span.clone(), format!("unknown key `{}` in {}", entry.key.value, self.what)).maybe_help(
-            self.elsewhere(&entry.key.value).or_else(|| suggest(&entry.key.value, self.asked.iter().copied())),
-        )
+        let name = &entry.key.value;
+        let help = self.elsewhere(name).or_else(|| suggest(name, self.asked.iter().copied()));
+        Problem::new(entry.key.span.clone(), format!("unknown key `{name}` in {}", self.what))
+            .help(help.unwrap_or_else(|| format!("leave `{name}` out: nothing can be given here")))
     }
 }
 

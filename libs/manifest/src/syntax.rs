@@ -129,7 +129,7 @@ fn syntax_problem(text: &str, error: &toml::de::Error) -> Problem {
         });
     }
     let problem = Problem::new(span, format!("this is not TOML: {}", error.message()));
-    problem.maybe_help(advice(line, error.message()))
+    problem.help(advice(line, error.message()))
 }
 
 /// Bytes from here to the end of the line.
@@ -138,8 +138,15 @@ fn rest(text: &str, at: usize) -> usize {
 }
 
 /// Returns the advice for a line that the parser cannot read.
-fn advice(line: &str, message: &str) -> Option<String> {
-    let line = line.trim();
+fn advice(line: &str, message: &str) -> String {
+    advice_on_slip(line.trim(), message).unwrap_or_else(|| {
+        "a line has `key = value` with one value, or `[pd.http]`, a table's name, alone; a comment begins with `#`"
+            .into()
+    })
+}
+
+/// Advice on a slip that is made often.
+fn advice_on_slip(line: &str, message: &str) -> Option<String> {
     for (sign, help) in [
         ("extra `=`", "a key and its value have one `=` between them"),
         ("missing comma", "between braces and brackets a comma ends each element"),
@@ -149,7 +156,7 @@ fn advice(line: &str, message: &str) -> Option<String> {
             return Some(help.to_string());
         }
     }
-    if line.starts_with('[') && !line.contains('=') {
+    if line.starts_with('[') {
         return Some("a table begins with its name in square brackets, alone in its line: [pd.http]".to_string());
     }
     if line.matches('"').count() % 2 == 1 {

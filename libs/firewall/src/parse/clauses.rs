@@ -88,7 +88,7 @@ impl Parser {
     fn zone_list(&self, line: &mut Line<'_>) -> Result<ZoneSet, Problem> {
         let zones = &self.rules.zones;
         let mut seen: Vec<(Zone, Range<usize>)> = Vec::new();
-        Self::list(line, "a zone", |token, _: &mut Vec<((), _)>| {
+        Self::list(line, ("a zone", zones.names().next().unwrap_or("self")), |token, _: &mut Vec<((), _)>| {
             let Some(zone) = zones.find(token.text) else {
                 let problem = Problem::new(token.span(), format!("there is no zone `{}`", token.text));
                 return Err(problem.help(match nearest(token.text, zones.names().chain(["self"])) {
@@ -116,7 +116,7 @@ impl Clauses {
         }
         self.have_ports = true;
         let mut set = Protocols::EMPTY;
-        let names = Parser::list(line, "a protocol", |token, names| {
+        let names = Parser::list(line, ("a protocol", "tcp"), |token, names| {
             let Some((more, has_ports)) = values::with_protocol(set, token.text) else {
                 let problem = Problem::new(token.span(), format!("`{}` is not the name of a protocol", token.text));
                 return Err(problem.help(format!("the names are {}", quoted(values::protocol_names()))));
@@ -147,7 +147,7 @@ impl Clauses {
                 .related(earlier.clone(), "the other")
                 .help("write all of them as numbers, or as names"));
         }
-        let numbers = Parser::list(line, "the number of a protocol", |token, numbers| {
+        let numbers = Parser::list(line, ("the number of a protocol", "89"), |token, numbers| {
             let number = values::protocol_number(token)?;
             numbers.push(((u16::from(number), u16::from(number)), token.span()));
             Ok(())
@@ -167,7 +167,7 @@ impl Clauses {
             let problem = Problem::new(word.span(), "`type` is for ICMP alone, or for ICMPv6 alone");
             return Err(problem.help("begin with `icmp` or `icmp6`: their types have different numbers"));
         };
-        let types = Parser::list(line, "a type", |token, types| {
+        let types = Parser::list(line, ("a type", "echo-request"), |token, types| {
             types.push((values::icmp_type(token, family)?, token.span()));
             Ok(())
         })?;

@@ -30,7 +30,8 @@ impl Parser {
         let to = self.lender(line)?;
         let ports = match line.take_if("ports") {
             Some(_) => {
-                let token = line.take().ok_or_else(|| line.missing("a range of ports"))?;
+                let token =
+                    line.take().ok_or_else(|| line.missing("a range of ports", "write `ports 40000-65535`, say"))?;
                 not_zero(&token, values::ports(&token)?)?
             }
             None => NAT_PORTS,
@@ -47,7 +48,7 @@ impl Parser {
         if line.take_if("to").is_none() {
             return Err(Problem::new(line.span(), "this NAT has no addresses to give").help(help));
         }
-        let token = line.take().ok_or_else(|| line.missing("the address that packets get").help(help))?;
+        let token = line.take().ok_or_else(|| line.missing("the address that packets get", help))?;
         match token.text {
             "own" => return Ok(Lender::Own),
             "ports" => return Err(Problem::new(token.span(), "this NAT has ports and no addresses").help(help)),
@@ -80,9 +81,9 @@ impl Parser {
             matching.exits = ZoneSet::EMPTY.with(Zone::SELF);
         }
         if line.take_if("to").is_none() {
-            return Err(line.missing("the new destination").help("write `to 10.0.0.1`, say"));
+            return Err(line.missing("the new destination", "write `to 10.0.0.1`, say"));
         }
-        let token = line.take().ok_or_else(|| line.missing("the new destination").help("write `to 10.0.0.1`, say"))?;
+        let token = line.take().ok_or_else(|| line.missing("the new destination", "write `to 10.0.0.1`, say"))?;
         let to = match values::addresses(&token)? {
             Span::V4(first, last) if first == last => Ipv4Addr::from(first),
             Span::V4(..) => {
@@ -104,7 +105,8 @@ impl Parser {
 
 /// Reads the new port of a forwarding, which can be given if one port is forwarded.
 fn new_port(line: &mut Line<'_>, word: &Token<'_>, ports: &(Ranges<u16>, Range<usize>)) -> Result<u16, Problem> {
-    let token = line.take().ok_or_else(|| line.missing("the new port"))?;
+    let token =
+        line.take().ok_or_else(|| line.missing("the new port", "write `port 8080`, say, or leave `port` out"))?;
     let (first, last) = not_zero(&token, values::ports(&token)?)?;
     let is_one = matches!(ports.0.parts(), [(first, last)] if first == last);
     if is_one && first == last {

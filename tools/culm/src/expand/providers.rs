@@ -229,8 +229,8 @@ pub fn find(
             let mut names: Vec<&str> = names.map(String::as_str).collect();
             names.sort_unstable();
             names.dedup();
-            let advice = suggest("", names.iter().copied()).or_else(|| components_that_provide(draft, class));
-            draft.at(&name.span, message).maybe_help(advice)
+            let advice = suggest("", names.iter().copied());
+            draft.at(&name.span, message).help(advice.unwrap_or_else(|| components_that_provide(draft, class)))
         }
         ([], of_class) => {
             let message =
@@ -255,7 +255,7 @@ pub fn example(draft: &Draft<'_>, class: DeviceClass) -> String {
 
 /// Returns advice for a class of which nothing in use and nothing on the board is: the components
 /// that provide it.
-fn components_that_provide(draft: &Draft<'_>, class: DeviceClass) -> Option<String> {
+fn components_that_provide(draft: &Draft<'_>, class: DeviceClass) -> String {
     let provides = |manifest: &Manifest| {
         let kinds = manifest.connections.iter().map(|connection| connection.kind);
         kinds.into_iter().any(|kind| kind.serves_clients() && kind.provided_class() == Some(class))
@@ -264,8 +264,11 @@ fn components_that_provide(draft: &Draft<'_>, class: DeviceClass) -> Option<Stri
     let names: Vec<String> =
         manifests.filter(|manifest| provides(manifest)).map(|manifest| format!("`{}`", manifest.name)).collect();
     let what = if names.len() == 1 { "the component" } else { "one of the components" };
-    let names = (!names.is_empty()).then(|| names.join(", "))?;
-    Some(format!("add a `[pd]` of {what} {names}, which provides the class `{}`, and name that", class.name()))
+    let (names, class) = (names.join(", "), class.name());
+    if names.is_empty() {
+        return format!("choose a board with a device of the class `{class}`: no component provides it without one");
+    }
+    format!("add a `[pd]` of {what} {names}, which provides the class `{class}`, and name that")
 }
 
 /// Reports that nothing in use has this name, unless what has it has been reported.
@@ -277,6 +280,7 @@ fn unknown(draft: &mut Draft<'_>, name: &Located<String>, base: &str, class: Dev
     let on_board = draft.board.board.devices.iter().filter(|device| device.is_of(class));
     let on_board: Vec<&str> = on_board.map(|device| device.name.as_str()).collect();
     let names: Vec<&str> = on_board.iter().copied().chain(provided.map(|provider| provider.name.as_str())).collect();
+    let advice = || suggest(base, names.iter().copied()).unwrap_or_else(|| components_that_provide(draft, class));
     let diagnostic = if on_board.contains(&base) {
         draft
             .at(&name.span, format!("the system does not use the device `{base}`"))
@@ -292,10 +296,10 @@ fn unknown(draft: &mut Draft<'_>, name: &Located<String>, base: &str, class: Dev
                 table.name.span.clone(),
                 format!("the manifest of `{component}` has no such connection"),
             )
-            .maybe_help(suggest(base, names.iter().copied()))
+            .help(advice())
     } else {
         let message = format!("the board `{}` has no device `{base}`", draft.board.board.name);
-        draft.at(&name.span, message).maybe_help(suggest(base, names.iter().copied()))
+        draft.at(&name.span, message).help(advice())
     };
     draft.error(diagnostic);
     None

@@ -19,8 +19,9 @@ pub fn resolve(draft: &mut Draft<'_>) {
     let span = draft.file.first_line.clone();
     let Some((component, manifest)) = draft.own_component(SUPERVISOR, &span) else { return };
     if manifest.connection_of_kind(ConnectionKind::of::<Supervision>()).is_none() {
-        let diagnostic =
-            draft.at(&span, format!("the manifest of `{SUPERVISOR}` lists no connection of the kind `supervision`"));
+        let diagnostic = draft
+            .at(&span, format!("the manifest of `{SUPERVISOR}` lists no connection of the kind `supervision`"))
+            .help("give it one: `[[connection]]`, `name = \"supervision\"`, `kind = \"supervision\"`");
         draft.error(diagnostic);
         return;
     }
