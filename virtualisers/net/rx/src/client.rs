@@ -7,12 +7,12 @@ use culm_lending::{Allowance, LinkAccount};
 use culm_net::{Descriptor, Mac};
 
 /// SYNs that are dropped here for one that the client dropped: most of them, where it drops many,
-/// and so few that it still sees how many come.
+/// and so few that it still sees whether more come than it has room for.
 const SYNS_EACH: u32 = 16;
 
-/// SYNs that are dropped at most before the client is asked again, in that more buffers come back:
-/// fewer than wait for its answer then.
-const MAX_SYNS: u32 = 64;
+/// SYNs that are dropped at most for marks that have come by then: half of what waits with a client
+/// that drops some.
+const MAX_SYNS: u32 = 128;
 
 /// How long a client is believed that it drops SYNs: about as long as answers to those take that
 /// wait with it.
@@ -70,30 +70,35 @@ impl Client {
 
     /// Takes note of how many of the buffers that the client returned had the mark of a SYN that it
     /// dropped, and of the millisecond of the last.
-    #[inline(always)]
+    #[cold]
     pub(crate) fn note_refused(&mut self, marks: u32, last: u16) {
-        self.unwanted_syns = 0;
-        if marks > 0 {
-            let now = time::now();
-            let age = Duration::from_millis((now.since_start().as_millis() as u16).wrapping_sub(last).into());
-            if age < MEMORY {
-                self.unwanted_syns = (marks * SYNS_EACH).min(MAX_SYNS);
-                self.unwanted_until = now + (MEMORY - age);
-            }
+        let now = time::now();
+        let age = Duration::from_millis((now.since_start().as_millis() as u16).wrapping_sub(last).into());
+        if age < MEMORY {
+            self.unwanted_syns = (self.unwanted_syns + marks * SYNS_EACH).min(MAX_SYNS);
+            self.unwanted_until = now + (MEMORY - age);
         }
     }
 
-    /// Returns whether the next SYN for the client, if it is one, may be dropped.
+    /// Returns whether a SYN for the client would be dropped.
     #[inline(always)]
-    pub(crate) fn may_drop_syns(&self) -> bool {
-        self.unwanted_syns > 0
+    pub(crate) fn drops_syns(&mut self) -> bool {
+        self.unwanted_syns > 0 && self.is_believed()
     }
 
-    /// Returns whether a SYN for the client is to be dropped.
-    pub(crate) fn drop_syn(&mut self) -> bool {
-        let is_unwanted = time::now() < self.unwanted_until;
-        self.unwanted_syns = if is_unwanted { self.unwanted_syns - 1 } else { 0 };
-        is_unwanted
+    /// Returns whether what the client said is not too old.
+    #[cold]
+    fn is_believed(&mut self) -> bool {
+        let is_believed = time::now() < self.unwanted_until;
+        if !is_believed {
+            self.unwanted_syns = 0;
+        }
+        is_believed
+    }
+
+    /// Counts a SYN for the client that is dropped.
+    pub(crate) fn drop_syn(&mut self) {
+        self.unwanted_syns -= 1;
     }
 
     /// Takes the next steps towards a live link. Returns true if it is live now: then take back all

@@ -209,7 +209,8 @@ impl Distribution {
             self.activate(index);
         }
         let Some(client) = self.clients.get_mut(index) else { return Holders::NOBODY };
-        if client.may_drop_syns() && self.stock.is_syn(frame) && client.drop_syn() {
+        if client.drops_syns() && self.stock.is_syn(frame) {
+            client.drop_syn();
             self.tally.syns += 1;
             return Holders::NOBODY;
         }
@@ -312,7 +313,7 @@ impl Distribution {
         client.held = held;
         let returned = before - held;
         stock.lent -= returned;
-        if returned > 0 {
+        if flags > 0 {
             client.note_refused(flags / u32::from(REFUSED), last);
         }
         client.allowance.earn(2 * returned);
