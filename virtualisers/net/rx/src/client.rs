@@ -80,25 +80,27 @@ impl Client {
         }
     }
 
-    /// Returns whether a SYN for the client would be dropped.
+    /// Returns whether SYNs for the client are dropped, as long as what it said is not too old.
     #[inline(always)]
-    pub(crate) fn drops_syns(&mut self) -> bool {
-        self.unwanted_syns > 0 && self.is_believed()
+    pub(crate) fn may_drop_syns(&self) -> bool {
+        self.unwanted_syns > 0
     }
 
-    /// Returns whether what the client said is not too old.
+    /// Returns whether a SYN for the client is to be dropped, and counts it then.
     #[cold]
-    fn is_believed(&mut self) -> bool {
-        let is_believed = time::now() < self.unwanted_until;
-        if !is_believed {
+    pub(crate) fn drop_syn(&mut self) -> bool {
+        self.forget_refused();
+        let is_dropped = self.unwanted_syns > 0;
+        self.unwanted_syns -= u32::from(is_dropped);
+        is_dropped
+    }
+
+    /// Forgets what the client said, if that is too old.
+    #[cold]
+    pub(crate) fn forget_refused(&mut self) {
+        if time::now() >= self.unwanted_until {
             self.unwanted_syns = 0;
         }
-        is_believed
-    }
-
-    /// Counts a SYN for the client that is dropped.
-    pub(crate) fn drop_syn(&mut self) {
-        self.unwanted_syns -= 1;
     }
 
     /// Takes the next steps towards a live link. Returns true if it is live now: then take back all

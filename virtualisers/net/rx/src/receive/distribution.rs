@@ -209,8 +209,7 @@ impl Distribution {
             self.activate(index);
         }
         let Some(client) = self.clients.get_mut(index) else { return Holders::NOBODY };
-        if client.drops_syns() && self.stock.is_syn(frame) {
-            client.drop_syn();
+        if client.may_drop_syns() && self.stock.is_syn(frame) && client.drop_syn() {
             self.tally.syns += 1;
             return Holders::NOBODY;
         }
@@ -315,6 +314,8 @@ impl Distribution {
         stock.lent -= returned;
         if flags > 0 {
             client.note_refused(flags / u32::from(REFUSED), last);
+        } else if client.may_drop_syns() {
+            client.forget_refused();
         }
         client.allowance.earn(2 * returned);
         self.disconnected.set(index, !client.link.is_live());

@@ -89,23 +89,29 @@ impl Stock {
     /// Returns whether a frame asks for a TCP connection, in a packet without options and extension
     /// headers: SYN without ACK or RST (RFC 9293 §3.1). Whether the packet is right is not looked
     /// at: this is for who drops it anyway.
-    #[cold]
+    #[inline]
     pub(super) fn is_syn(&self, frame: Descriptor) -> bool {
         const IP: usize = HEADROOM + ETHERNET_HEADER;
         const PLAIN: u8 = 4 << 4 | (ipv4::HEADER / 4) as u8;
-        let byte = |at: usize| {
+        // What begins with the byte at a place, up to the end of its word.
+        let bytes = |at: usize| {
             let word = self.words.get(frame.offset as usize / 8 + at / 8).map_or(0, |word| word.load(Relaxed));
-            (word >> (at % 8 * 8)) as u8
+            word >> (at % 8 * 8)
         };
-        let number = |at| u16::from_be_bytes([byte(at), byte(at + 1)]);
-        let start = match number(IP - size_of::<u16>()) {
-            types::IPV4 if byte(IP) == PLAIN && byte(IP + ipv4::PROTOCOL) == protocols::TCP => IP + ipv4::HEADER,
-            types::IPV6 if byte(IP + ipv6::NEXT_HEADER) == protocols::TCP => IP + ipv6::HEADER,
-            _ => return false,
+        let asks = |start: usize| {
+            let flags = bytes(start + tcp::FLAGS) as u8;
+            flags & (tcp::SYN | tcp::ACK | tcp::RST) == tcp::SYN && start + tcp::HEADER <= frame.length.into()
         };
-        let is_part = start == IP + ipv4::HEADER && number(IP + ipv4::FRAGMENT) & ipv4::FRAGMENT_BITS != 0;
-        let is_whole = start + tcp::HEADER <= frame.length.into() && !is_part;
-        is_whole && byte(start + tcp::FLAGS) & (tcp::SYN | tcp::ACK | tcp::RST) == tcp::SYN
+        match u16::from_be(bytes(IP - size_of::<u16>()) as u16) {
+            types::IPV4 => {
+                asks(IP + ipv4::HEADER)
+                    && bytes(IP) as u8 == PLAIN
+                    && bytes(IP + ipv4::PROTOCOL) as u8 == protocols::TCP
+                    && u16::from_be(bytes(IP + ipv4::FRAGMENT) as u16) & ipv4::FRAGMENT_BITS == 0
+            }
+            types::IPV6 => asks(IP + ipv6::HEADER) && bytes(IP + ipv6::NEXT_HEADER) as u8 == protocols::TCP,
+            _ => false,
+        }
     }
 
     /// Returns the destination of a frame and the number of its buffers, or `None` if it is no
