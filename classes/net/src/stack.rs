@@ -277,7 +277,7 @@ impl Stack {
         let is_busy = self.client.receiver.available() > BATCH;
         self.tcp.begin_round(if is_busy { SYNS_PER_BUSY_ROUND } else { SYNS_PER_ROUND });
         let (mut is_emptied, mut received) = (false, 0);
-        for _ in 0..BATCH {
+        'frames: for _ in 0..BATCH {
             // A frame that cannot be answered is better left where it is: then the device drops
             // what is too much, which costs nothing.
             if !self.client.transmitter.is_ready() {
@@ -291,7 +291,7 @@ impl Stack {
             let (mut frame, mut is_verified) = (packet.frame(), packet.is_verified());
             // At most twice: what the host makes whole is looked at as if it had come so. It is a
             // loop so that the application's answer is compiled into one place.
-            let (mut is_whole, mut is_refused) = (false, false);
+            let mut is_whole = false;
             loop {
                 if let Some(datagram) = self.ports.find(frame, is_verified, &mut self.client.transmitter) {
                     datagrams(datagram);
@@ -302,8 +302,8 @@ impl Stack {
                 match self.tcp.ingress(frame, is_verified, transmitter, times) {
                     Ingress::Taken => break,
                     Ingress::Refused => {
-                        is_refused = true;
-                        break;
+                        packet.mark_refused(now);
+                        continue 'frames;
                     }
                     Ingress::Other if is_verified || checksum::is_right(frame) => {}
                     Ingress::Other | Ingress::Broken => {
@@ -338,9 +338,6 @@ impl Stack {
                     break;
                 }
                 (frame, is_verified) = (self.host.whole(), true);
-            }
-            if is_refused {
-                packet.mark_refused(now);
             }
         }
         self.counts.received += received;

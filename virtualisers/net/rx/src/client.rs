@@ -4,6 +4,7 @@ use culm::connection::NetRxClient;
 use culm::link::{Event, Link};
 use culm::time::{self, Duration, Instant};
 use culm_lending::{Allowance, LinkAccount};
+use culm_net::descriptor::flags::REFUSED;
 use culm_net::{Descriptor, Mac};
 
 /// SYNs that are dropped here for one that the client dropped: most of them, where it drops many,
@@ -20,6 +21,27 @@ const MEMORY: Duration = Duration::from_millis(20);
 
 /// Steps of a client's allowance that its starting over costs.
 const CHANGE: u32 = 2;
+
+/// Buffers that a client returned with the mark of a SYN that it dropped.
+#[derive(Default)]
+pub(crate) struct Marks {
+    pub(crate) number: u32,
+    /// The millisecond in which the last one was dropped, modulo 2¹⁶.
+    last: u16,
+}
+
+impl Marks {
+    /// Returns whether an entry, which has flags, has that mark alone, and counts it then.
+    #[cold]
+    pub(crate) fn count(&mut self, entry: Descriptor) -> bool {
+        let is_mark = entry.flags == REFUSED;
+        if is_mark {
+            self.number += 1;
+            self.last = entry.length;
+        }
+        is_mark
+    }
+}
 
 /// A client: a copier, or one that reads the device's buffers itself.
 pub(crate) struct Client {
@@ -68,14 +90,13 @@ impl Client {
         given
     }
 
-    /// Takes note of how many of the buffers that the client returned had the mark of a SYN that it
-    /// dropped, and of the millisecond of the last.
+    /// Takes note of the marks of SYNs that the client dropped.
     #[cold]
-    pub(crate) fn note_refused(&mut self, marks: u32, last: u16) {
+    pub(crate) fn note_refused(&mut self, marks: Marks) {
         let now = time::now();
-        let age = Duration::from_millis((now.since_start().as_millis() as u16).wrapping_sub(last).into());
+        let age = Duration::from_millis((now.since_start().as_millis() as u16).wrapping_sub(marks.last).into());
         if age < MEMORY {
-            self.unwanted_syns = (self.unwanted_syns + marks * SYNS_EACH).min(MAX_SYNS);
+            self.unwanted_syns = (self.unwanted_syns + marks.number * SYNS_EACH).min(MAX_SYNS);
             self.unwanted_until = now + (MEMORY - age);
         }
     }

@@ -3,13 +3,13 @@
 
 use super::pieces::{Frame, Piece};
 use super::stock::Stock;
-use crate::client::Client;
+use crate::client::{Client, Marks};
 use crate::counters;
 use alloc::boxed::Box;
 use culm::{Channel, Progress};
 use culm_lending::holders::Holders;
 use culm_lending::{Account, ClientSet, LinkAccount, Paused};
-use culm_net::descriptor::flags::{AFTER_RESET, DEVICE, REFUSED};
+use culm_net::descriptor::flags::{AFTER_RESET, DEVICE};
 use culm_net::driver::Entries;
 use culm_net::{Descriptor, DmaDescriptor, HEADROOM, Mac};
 
@@ -282,18 +282,15 @@ impl Distribution {
         let (slots, record, mut held) = (stock.slots, stock.holders, before);
         let mut idle = core::mem::take(&mut stock.idle);
         let known = client.link.input.available();
-        // The sum of all flags, of which there is one at most.
-        let (mut flags, mut last) = (0, 0);
+        let mut marks = Marks::default();
         for entry in client.link.input.drain(known) {
             // All buffers are small ones.
             let number = slots.candidate(entry.offset);
-            if entry.flags & !REFUSED == 0
+            if (entry.flags == 0 || marks.count(entry))
                 && let Some(record) = record.entry(number)
                 && record.get().has_client(index)
             {
                 stock.shares.repay(&mut held);
-                flags += u32::from(entry.flags);
-                last = if entry.flags == 0 { last } else { entry.length };
                 let others = record.get().without(index);
                 record.set(others);
                 if others == Holders::NOBODY {
@@ -312,8 +309,8 @@ impl Distribution {
         client.held = held;
         let returned = before - held;
         stock.lent -= returned;
-        if flags > 0 {
-            client.note_refused(flags / u32::from(REFUSED), last);
+        if marks.number > 0 {
+            client.note_refused(marks);
         } else if client.may_drop_syns() {
             client.forget_refused();
         }
