@@ -442,6 +442,7 @@ impl Connection {
         self.end_response(body.after, stream, shared)
     }
 
+    #[inline]
     pub(crate) fn end_response<S: Stream, R: Renderer, F: Files>(
         &mut self,
         after: After,

@@ -132,6 +132,7 @@ impl<R: Renderer, F: Files> Server<R, F> {
         !self.queue.is_empty()
     }
 
+    #[inline]
     fn follow<T: Transport>(&mut self, step: Step, slot: usize, transport: &mut T) {
         match step {
             Step::Wait => {}

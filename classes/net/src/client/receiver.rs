@@ -61,6 +61,7 @@ impl<E: BufferEntry> Packet<'_, E> {
 
     /// Has the buffer go back with the mark of a SYN that was dropped unread.
     #[cfg(feature = "stack")]
+    #[cold]
     pub(crate) fn mark_refused(mut self, now: culm::time::Instant) {
         self.empty = self.empty.refused(now.since_start().as_millis() as u16);
     }

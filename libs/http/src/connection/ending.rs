@@ -30,7 +30,7 @@ impl Connection {
     #[inline]
     pub(super) fn note_acknowledged<S: Stream>(&mut self, stream: &mut S, now: u64) -> bool {
         let left = stream.unacknowledged();
-        let renewed = left < self.unacknowledged && matches!(self.duty(), Duty::Acknowledge);
+        let renewed = left < self.unacknowledged && self.is_to_acknowledge();
         if renewed {
             self.since = now;
             if let Phase::Draining(began) = &mut self.phase {
@@ -39,6 +39,14 @@ impl Connection {
         }
         self.unacknowledged = left;
         renewed
+    }
+
+    /// Returns whether the client's next duty is to acknowledge something.
+    #[inline(always)]
+    fn is_to_acknowledge(&self) -> bool {
+        // As nearly always, and told in fewer steps: it has nothing else under way.
+        let is_at_rest = matches!(self.phase, Phase::Reading) && self.parser.is_untouched();
+        if is_at_rest { self.unacknowledged > 0 } else { matches!(self.duty(), Duty::Acknowledge) }
     }
 
     #[inline]

@@ -337,20 +337,25 @@ bcmp:
     ldp     x6, x7, [x0], #16
     ldp     x8, x9, [x1], #16
     cmp     x6, x8
-    b.ne    .Lcompare_first
-    cmp     x7, x9
-    b.ne    .Lcompare_second
+    ccmp    x7, x9, #0, eq
+    b.ne    .Lcompare_pairs
     sub     x2, x2, #16
     cmp     x2, #16
     b.hi    .Lcompare_round
-    cmp     x2, #8
-    b.ls    .Lcompare_last
-.Lcompare_tail:                         // 8 to 16 bytes are left
+    ldp     x6, x7, [x4, #-16]          // the last 16, some of them perhaps a second time
+    ldp     x8, x9, [x5, #-16]
+    cmp     x6, x8
+    ccmp    x7, x9, #0, eq
+    b.eq    .Lcompare_equal
+.Lcompare_pairs:
+    cmp     x6, x8
+    b.ne    .Lcompare_first
+    b       .Lcompare_second
+.Lcompare_tail:                         // 8 to 16 bytes
     ldr     x6, [x0]
     ldr     x8, [x1]
     cmp     x6, x8
     b.ne    .Lcompare_first
-.Lcompare_last:                         // the last 8, some of them perhaps a second time
     ldr     x7, [x4, #-8]
     ldr     x9, [x5, #-8]
 .Lcompare_second:
