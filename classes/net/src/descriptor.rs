@@ -1,5 +1,6 @@
 //! Queue entries: plain values that their reader copies out once and checks.
 
+use culm::time::Instant;
 use culm_abi::connection::net::{DMA_ENTRY_SIZE, ENTRY_SIZE};
 use culm_queue::Entry;
 
@@ -12,8 +13,8 @@ const _: () = assert!(size_of::<DmaDescriptor>() == DMA_ENTRY_SIZE as usize);
 pub struct Descriptor {
     /// Offset of the buffer in its data region.
     pub offset: u32,
-    /// Bytes in it: packet header and frame. 0 for an empty buffer, or with [`flags::REFUSED`] when
-    /// it was dropped: milliseconds, modulo 2¹⁶.
+    /// Bytes in it: packet header and frame. 0 for an empty buffer, or with [`flags::REFUSED`] the
+    /// [`moment`] at which what was in it was dropped.
     pub length: u16,
     /// [`flags`].
     pub flags: u16,
@@ -67,6 +68,22 @@ pub mod flags {
     pub const DEVICE: u16 = CHECKSUM_OFFLOAD | SEGMENTATION_OFFLOAD_4 | SEGMENTATION_OFFLOAD_6 | LINK_COUNT;
 }
 
+/// Bits of the system counter below those of a [`moment`].
+const BELOW_MOMENT: u32 = 16;
+
+/// Returns a time as marks have it: bits 16 to 31 of the system counter. One is a millisecond where
+/// that has 62.5 MHz, and they begin anew after a minute.
+#[inline]
+pub fn moment(time: Instant) -> u16 {
+    (time.ticks() >> BELOW_MOMENT) as u16
+}
+
+/// Returns how long ago a [`moment`] was: ticks of the system counter.
+#[inline]
+pub fn ticks_since(at: u16, now: Instant) -> u64 {
+    u64::from(moment(now).wrapping_sub(at)) << BELOW_MOMENT
+}
+
 /// An entry of the queues between a client and whoever serves it: a buffer of the client's, by its
 /// offset in the data region, which begins at `base` as the device sees it.
 pub trait BufferEntry: Entry {
@@ -82,7 +99,7 @@ pub trait BufferEntry: Entry {
     /// Returns offset, length and flags.
     fn parts(self) -> Descriptor;
 
-    /// Returns the entry with the mark [`flags::REFUSED`] of something dropped at this millisecond,
+    /// Returns the entry with the mark [`flags::REFUSED`] of something dropped at this [`moment`],
     /// where somebody may look at that.
     fn refused(self, at: u16) -> Self;
 }

@@ -8,6 +8,8 @@
 
 #![allow(unsafe_code)]
 
+#[cfg(feature = "stack")]
+use crate::descriptor;
 use crate::descriptor::flags::{CONTINUES, DEVICE};
 use crate::header::RawHeader;
 use crate::header::flags::{CHECKSUM_VALID, NEEDS_CHECKSUM};
@@ -63,7 +65,7 @@ impl<E: BufferEntry> Packet<'_, E> {
     #[cfg(feature = "stack")]
     #[cold]
     pub(crate) fn mark_refused(mut self, now: culm::time::Instant) {
-        self.empty = self.empty.refused(now.since_start().as_millis() as u16);
+        self.empty = self.empty.refused(descriptor::moment(now));
     }
 
     /// Returns the packet header.

@@ -407,13 +407,10 @@ impl Connection<'_> {
 
     /// Returns when the first of what was sent before the latest that has arrived is to be taken
     /// for lost.
-    #[inline]
     pub(super) fn reordering_deadline(&self) -> Option<Instant> {
-        let is_in_order = !self.has_sack || self.board.arrived() == 0 && self.recovery.is_open();
-        if is_in_order { None } else { self.find_reordering_deadline() }
-    }
-
-    fn find_reordering_deadline(&self) -> Option<Instant> {
+        if !self.has_sack || self.board.arrived() == 0 && self.recovery.is_open() {
+            return None;
+        }
         let (at, end, time) = self.recovery.latest?;
         let patience = time + self.reordering_window();
         let sent = (0..self.board.count()).filter_map(|index| self.board.get(index));

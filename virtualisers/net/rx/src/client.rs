@@ -5,6 +5,7 @@ use culm::link::{Event, Link};
 use culm::time::{self, Duration, Instant};
 use culm_lending::{Allowance, LinkAccount};
 use culm_net::descriptor::flags::REFUSED;
+use culm_net::descriptor::ticks_since;
 use culm_net::{Descriptor, Mac};
 
 /// SYNs that are dropped here for one that the client dropped: most of them, where it drops many,
@@ -26,7 +27,7 @@ const CHANGE: u32 = 2;
 #[derive(Default)]
 pub(crate) struct Marks {
     pub(crate) number: u32,
-    /// The millisecond in which the last one was dropped, modulo 2¹⁶.
+    /// The [`moment`](culm_net::descriptor::moment) at which the last one was dropped.
     last: u16,
 }
 
@@ -93,11 +94,11 @@ impl Client {
     /// Takes note of the marks of SYNs that the client dropped.
     #[cold]
     pub(crate) fn note_refused(&mut self, marks: Marks) {
-        let now = time::now();
-        let age = Duration::from_millis((now.since_start().as_millis() as u16).wrapping_sub(marks.last).into());
-        if age < MEMORY {
+        let (now, memory) = (time::now(), time::ticks(MEMORY));
+        let age = ticks_since(marks.last, now);
+        if age < memory {
             self.unwanted_syns = (self.unwanted_syns + marks.number * SYNS_EACH).min(MAX_SYNS);
-            self.unwanted_until = now + (MEMORY - age);
+            self.unwanted_until = Instant::from_ticks(now.ticks() + memory - age);
         }
     }
 
