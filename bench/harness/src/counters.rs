@@ -197,6 +197,16 @@ impl Delta {
         delta
     }
 
+    /// Whether a machine of which nobody asks anything, and that did `before` in the moment before,
+    /// has started: it does next to nothing, or as much as before and sleeps in between. What one
+    /// does that is still starting would be taken off all that is measured.
+    pub fn has_settled_since(&self, before: &Delta) -> bool {
+        /// Instructions in a second.
+        const NEXT_TO_NOTHING: f64 = 1e5;
+        let [now, before] = [self, before].map(|delta| delta.instructions() / delta.seconds);
+        now < NEXT_TO_NOTHING || self.wfi > 0.0 && (0.8..1.25).contains(&(now / before))
+    }
+
     /// Without what an idle machine does in the same time, judged by `idle`.
     pub fn without_idle(mut self, idle: &Delta) -> Delta {
         if idle.seconds <= 0.0 {
@@ -328,6 +338,16 @@ mod tests {
             (delta.entries, delta.interrupts, delta.spaces[&4096], delta.tables[&2048]),
             (10.0, 10.0, 30.0, 400.0)
         );
+    }
+
+    #[test]
+    fn a_machine_has_settled_when_it_does_as_much_as_before() {
+        let of = |user, wfi| Delta { seconds: 1.0, user, wfi, ..Delta::default() };
+        assert!(of(1e6, 5.0).has_settled_since(&of(1e6, 5.0)));
+        assert!(of(0.0, 0.0).has_settled_since(&of(1e8, 5.0)), "it sleeps all the time");
+        assert!(!of(7e5, 5.0).has_settled_since(&of(1e6, 5.0)), "it does less and less");
+        assert!(!of(1e7, 5.0).has_settled_since(&of(1e6, 5.0)), "it does more");
+        assert!(!of(1e8, 0.0).has_settled_since(&of(1e8, 0.0)), "it starts as fast as it can");
     }
 
     #[test]

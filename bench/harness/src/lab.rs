@@ -354,15 +354,14 @@ impl Lab {
         self.start_culm(&system, &Setup { cores: Some(cores), unpinned: true, random: true, ..setup.clone() })
     }
 
-    /// Waits until the machine does no less than a moment ago: until everything has started.
+    /// Waits until the machine does next to nothing, or as much as a moment ago: until everything
+    /// has started.
     pub fn wait_until_quiet(&self, mut machine: BootedMachine, image: Option<Report>) -> Result<Subject> {
         let moment = Duration::from_millis(700);
         let mut idle = machine.idle(moment)?;
         for _ in 0..12 {
-            let next = machine.idle(moment)?;
-            let settled = next.instructions() / next.seconds > 0.8 * idle.instructions() / idle.seconds;
-            idle = next;
-            if settled {
+            let before = std::mem::replace(&mut idle, machine.idle(moment)?);
+            if idle.has_settled_since(&before) {
                 break;
             }
         }
