@@ -72,7 +72,8 @@ pub mod flags {
 const BELOW_MOMENT: u32 = 16;
 
 /// Returns a time as marks have it: bits 16 to 31 of the system counter. One is a millisecond where
-/// that has 62.5 MHz, and they begin anew after a minute.
+/// that has 62.5 MHz, and they begin anew after a minute: what is a whole number of such rounds old
+/// looks young.
 #[inline]
 pub fn moment(time: Instant) -> u16 {
     (time.ticks() >> BELOW_MOMENT) as u16
